@@ -255,6 +255,16 @@ class ParallelConfig(Section):
     """Processes on each node; 8 on a node of eight MI300X."""
 
 
+class RecoveryConfig(Section):
+    """What happens when something dies."""
+
+    max_restarts: int = Field(2, ge=0, le=1000, json_schema_extra=_unit("restarts"))
+    """Times the run goes on from its last checkpoint after a process or a node died, before it counts as failed."""
+
+    stop_grace_seconds: float = Field(60.0, ge=0.0, le=86_400.0, json_schema_extra=_unit("s"))
+    """Time the trainer has to write its last checkpoint when it is asked to stop; then it is killed."""
+
+
 class RunConfig(Section):
     """Everything a training run needs to know."""
 
@@ -265,6 +275,7 @@ class RunConfig(Section):
     balance: BalanceConfig = Field(default_factory=BalanceConfig)
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     parallel: ParallelConfig = Field(default_factory=ParallelConfig)
+    recovery: RecoveryConfig = Field(default_factory=RecoveryConfig)
 
     @property
     def num_processes(self) -> int:
