@@ -1,0 +1,1 @@
+"""What a script sees: REST under /api/v1, described by OpenAPI."""

@@ -1,0 +1,1 @@
+"""Which checkpoints of a run exist, and what is known of each."""

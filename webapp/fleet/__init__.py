@@ -1,0 +1,1 @@
+"""The machines: nodes, their leases, their drains."""

@@ -1,0 +1,20 @@
+"""Which nodes can be given work."""
+
+from django.db.models import QuerySet
+
+from webapp.fleet.models import Node, lease_start
+
+
+def nodes() -> QuerySet[Node]:
+    """Every node that ever registered."""
+    return Node.objects.all()
+
+
+def usable_nodes() -> QuerySet[Node]:
+    """Nodes that are alive and not draining."""
+    return Node.objects.filter(last_seen_at__gte=lease_start(), is_draining=False)
+
+
+def lost_nodes() -> QuerySet[Node]:
+    """Nodes whose lease has run out."""
+    return Node.objects.exclude(last_seen_at__gte=lease_start())

@@ -1,0 +1,224 @@
+"""Read what a run measured: series at the screen's resolution with spikes kept, router loads, log lines."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from webapp.metrics.models import LogLine, Series
+from webapp.runs.models import Run
+from webapp.runs.selectors import segments
+
+MAX_POINTS = 2000
+
+
+@dataclass
+class Curve:
+    """One series: exact points, or buckets of steps that each show their last, least and greatest value."""
+
+    key: str
+    steps: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    min: list[float] = field(default_factory=list)
+    max: list[float] = field(default_factory=list)
+
+
+# A point counts while its attempt was the newest one at its step.
+_VISIBLE = """
+    visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[])),
+    counted AS (
+        SELECT point.* FROM metrics_point AS point JOIN visible USING (attempt)
+        WHERE series_id = ANY(%(series)s) AND step <= last_step AND step BETWEEN %(first)s AND %(last)s
+    )
+"""
+_EXTENT = f"WITH {_VISIBLE} SELECT min(step), max(step) FROM counted"
+# Buckets are aligned to step 0 and as wide as a power of two, so a point never moves while the run grows.
+_BUCKETS = f"""
+    WITH {_VISIBLE}
+    SELECT series_id, max(step),
+           (array_agg(value ORDER BY step DESC, attempt DESC, time DESC))[1],
+           coalesce(min(value) FILTER (WHERE value <> 'NaN'), 'NaN'),
+           coalesce(max(value) FILTER (WHERE value <> 'NaN'), 'NaN')
+    FROM counted GROUP BY series_id, step / %(width)s ORDER BY series_id, 2
+"""
+
+
+def list_keys(run: Run) -> list[str]:
+    """Names of every scalar of a run."""
+    return list(Series.objects.filter(run=run).order_by("key").values_list("key", flat=True))
+
+
+def last_values(runs: Sequence[Run], keys: Sequence[str]) -> dict[int, dict[str, float]]:
+    """The newest value of some scalars, by run and key."""
+    found: dict[int, dict[str, float]] = {run.pk: {} for run in runs}
+    rows = Series.objects.filter(run__in=runs, key__in=keys).values_list("run_id", "key", "last_value")
+    for run_id, key, value in rows:
+        found[run_id][key] = value
+    return found
+
+
+def read_curves(
+    run: Run,
+    keys: Sequence[str],
+    *,
+    max_points: int = MAX_POINTS,
+    first_step: int | None = None,
+    last_step: int | None = None,
+) -> list[Curve]:
+    """Read series, each with at most `max_points` points; keys nobody logged give empty curves."""
+    names = dict(Series.objects.filter(run=run, key__in=keys).values_list("id", "key"))
+    curves = {key: Curve(key) for key in keys}
+    counted = segments(run)
+    bounds = {
+        "attempts": [segment.attempt for segment in counted],
+        "last_steps": [segment.last_step for segment in counted],
+        "first": -(2**62) if first_step is None else first_step,
+        "last": 2**62 if last_step is None else last_step,
+    }
+    with connection.cursor() as sql:
+        sql.execute(_EXTENT, {**bounds, "series": list(names)})
+        low, high = sql.fetchone()
+        if low is None:
+            return list(curves.values())
+        width = _bucket_width(high - low + 1, max_points)
+        sql.execute(_BUCKETS, {**bounds, "series": list(names), "width": width})
+        for series_id, step, value, least, greatest in sql:
+            curve = curves[names[series_id]]
+            curve.steps.append(step)
+            curve.values.append(value)
+            curve.min.append(least)
+            curve.max.append(greatest)
+    return list(curves.values())
+
+
+def _bucket_width(num_steps: int, max_points: int) -> int:
+    """The smallest power of two that cuts `num_steps` into `max_points` buckets; alignment may add one bucket."""
+    return 2 ** max(0, math.ceil(math.log2(num_steps / max(1, max_points - 1))))
+
+
+@dataclass(frozen=True)
+class RouterState:
+    """Every layer's load at one step, with the figures people ask for."""
+
+    step: int
+    layers: list[list[int]]
+    skipped: list[int]
+    bias: list[list[float]]
+
+    @property
+    def max_violation(self) -> float:
+        """Greatest (most loaded expert ÷ fair share − 1) over the layers; 0 is perfect (arXiv 2408.15664 eq. 4)."""
+        return max((violation(load) for load in self.layers), default=0.0)
+
+    @property
+    def entropy(self) -> float:
+        """Mean entropy of the layers' loads, 1 when every expert gets its fair share."""
+        return sum(map(entropy, self.layers)) / len(self.layers) if self.layers else 0.0
+
+    @property
+    def dead_experts(self) -> int:
+        """Experts that got no token."""
+        return sum(load.count(0) for load in self.layers)
+
+    @property
+    def skip_share(self) -> float:
+        """Share of the tokens that took the skip class."""
+        total = sum(map(sum, self.layers)) + sum(self.skipped)
+        return sum(self.skipped) / total if total else 0.0
+
+
+def violation(load: Sequence[int]) -> float:
+    """Most loaded expert ÷ fair share − 1."""
+    total = sum(load)
+    return max(load) * len(load) / total - 1 if total else 0.0
+
+
+def entropy(load: Sequence[int]) -> float:
+    """Entropy of a load, divided by that of an even one."""
+    total = sum(load)
+    if not total or len(load) < 2:
+        return 1.0
+    return -sum(n / total * math.log(n / total) for n in load if n) / math.log(len(load))
+
+
+def read_router(run: Run, step: int | None = None) -> RouterState | None:
+    """Loads at the newest recorded step, or at the newest one up to `step`; None before the first."""
+    counted = segments(run)
+    with connection.cursor() as sql:
+        sql.execute(
+            """
+            WITH visible (attempt, last_step) AS (SELECT * FROM unnest(%s::int4[], %s::int8[])),
+            newest AS (
+                SELECT attempt, step FROM metrics_router JOIN visible USING (attempt)
+                WHERE run_id = %s AND layer = 0 AND step <= last_step AND step <= %s
+                ORDER BY step DESC, attempt DESC LIMIT 1
+            )
+            SELECT step, load, skipped, bias FROM metrics_router JOIN newest USING (attempt, step)
+            WHERE run_id = %s ORDER BY layer
+            """,
+            [
+                [segment.attempt for segment in counted],
+                [segment.last_step for segment in counted],
+                run.pk,
+                2**62 if step is None else step,
+                run.pk,
+            ],
+        )
+        rows = sql.fetchall()
+    if not rows:
+        return None
+    return RouterState(rows[0][0], [row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
+
+
+def read_layer(run: Run, layer: int, *, max_points: int = 300) -> tuple[list[int], list[list[int]]]:
+    """One layer's load over time: the steps, and for each the tokens of every expert, summed within a bucket."""
+    counted = segments(run)
+    bounds = {
+        "attempts": [segment.attempt for segment in counted],
+        "last_steps": [segment.last_step for segment in counted],
+        "run": run.pk,
+        "layer": layer,
+    }
+    visible = """
+        WITH visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[])),
+        counted AS (
+            SELECT router.* FROM metrics_router AS router JOIN visible USING (attempt)
+            WHERE run_id = %(run)s AND layer = %(layer)s AND step <= last_step
+        )
+    """
+    with connection.cursor() as sql:
+        sql.execute(f"{visible} SELECT min(step), max(step) FROM counted", bounds)
+        low, high = sql.fetchone()
+        if low is None:
+            return [], []
+        sql.execute(
+            f"""
+            {visible}, summed AS (
+                SELECT step / %(width)s AS bucket, max(step) AS step, expert, sum(tokens)::int8 AS tokens
+                FROM counted, unnest(load) WITH ORDINALITY AS cell (tokens, expert) GROUP BY 1, 3
+            )
+            SELECT max(step), array_agg(tokens ORDER BY expert) FROM summed GROUP BY bucket ORDER BY 1
+            """,
+            {**bounds, "width": _bucket_width(high - low + 1, max_points)},
+        )
+        rows = sql.fetchall()
+    return [row[0] for row in rows], [row[1] for row in rows]
+
+
+def read_log(
+    run: Run, *, search: str = "", level: str = "", before: int | None = None, after: int | None = None,
+    limit: int = 500,
+) -> list[LogLine]:  # fmt: skip
+    """The newest lines of a run's log, oldest first; `before` and `after` are line ids to page with."""
+    lines: QuerySet[LogLine] = LogLine.objects.filter(run=run)
+    if search:
+        lines = lines.filter(text__icontains=search)
+    if level:
+        lines = lines.filter(level=level)
+    if before is not None:
+        lines = lines.filter(id__lt=before)
+    if after is not None:
+        return list(lines.filter(id__gt=after).order_by("id")[:limit])
+    return list(lines.order_by("-id")[:limit])[::-1]

@@ -1,0 +1,1 @@
+"""What a person sees: pages, forms, and the live stream."""

@@ -1,0 +1,1 @@
+"""Runs: their states, their attempts, their timeline."""

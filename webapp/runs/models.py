@@ -1,0 +1,153 @@
+"""Run, Attempt, Placement, Event: what was asked for, each start of it, where it ran, what happened."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+
+from webapp.fleet.models import Node
+
+
+class RunState(models.TextChoices):
+    """Where a run stands; `states.py` says how it moves."""
+
+    QUEUED = "queued", "Queued"
+    STARTING = "starting", "Starting"
+    RUNNING = "running", "Running"
+    STOPPING = "stopping", "Stopping"
+    FINISHED = "finished", "Finished"
+    STOPPED = "stopped", "Stopped"
+    FAILED = "failed", "Failed"
+
+
+ACTIVE = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
+ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
+
+
+class Outcome(models.TextChoices):
+    """How an attempt ended."""
+
+    FINISHED = "finished", "Finished"
+    STOPPED = "stopped", "Stopped"
+    FAILED = "failed", "Failed"
+    KILLED = "killed", "Killed"
+    LOST = "lost", "Node lost"
+
+
+class Priority(models.IntegerChoices):
+    """Who goes first; a waiting run makes a running one of lower priority save and make way."""
+
+    LOW = -1, "Low: makes way for others"
+    NORMAL = 0, "Normal"
+    HIGH = 1, "High: others make way"
+
+
+class Run(models.Model):
+    """One training run, from the form to its last checkpoint."""
+
+    name = models.CharField(max_length=200)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="runs")
+    preset = models.CharField(max_length=100)
+    config = models.JSONField(help_text="The whole config, as the schema dumps it.")
+    tags = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    notes = models.TextField(blank=True)
+    state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
+    priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
+    is_yielding = models.BooleanField(default=False, help_text="Was asked to make way for a more urgent run.")
+    reason = models.TextField(blank=True, help_text="Why it is in this state, in one sentence.")
+    restarts = models.PositiveIntegerField(default=0, help_text="Automatic restarts used since it was last queued.")
+    step = models.BigIntegerField(default=0, help_text="Optimiser steps done.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    queued_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["state", "queued_at"])]
+
+    def __str__(self) -> str:
+        return f"#{self.pk} {self.name}"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether processes of it may be alive."""
+        return self.state in ACTIVE
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether it ended; it can be resumed from its last checkpoint."""
+        return self.state in ENDED
+
+    @property
+    def total_steps(self) -> int:
+        """Steps its config asks for."""
+        return self.config["train"]["steps"]
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens of one optimiser step."""
+        return self.config["train"]["global_batch_size"] * self.config["data"]["sequence_length"]
+
+
+class Attempt(models.Model):
+    """One start of a run on a gang of nodes."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
+    number = models.PositiveIntegerField()
+    from_step = models.BigIntegerField(null=True, blank=True, help_text="Step it went on from, as the trainer said.")
+    reported = models.CharField(max_length=16, blank=True, choices=Outcome, help_text="What the trainer said last.")
+    outcome = models.CharField(max_length=16, blank=True, choices=Outcome)
+    reason = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["run", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(fields=["run"], condition=Q(ended_at=None), name="one_open_attempt_per_run"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run} attempt {self.number}"
+
+
+class Placement(models.Model):
+    """An attempt's share of one node: the processes that node was asked to start."""
+
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    rank = models.PositiveIntegerField(help_text="Node rank within the attempt.")
+    started_at = models.DateTimeField(null=True, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True, help_text="Negative for a signal.")
+    drained_at = models.DateTimeField(null=True, blank=True, help_text="When its last journal line was in Postgres.")
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "rank"], name="placement_rank_once"),
+            models.UniqueConstraint(fields=["node"], condition=Q(ended_at=None), name="one_open_placement_per_node"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.attempt} on {self.node}"
+
+
+class Event(models.Model):
+    """Something that happened to a run, for its timeline."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="events")
+    attempt = models.PositiveIntegerField(null=True, blank=True)
+    step = models.BigIntegerField(null=True, blank=True)
+    time = models.DateTimeField()
+    name = models.CharField(max_length=60)
+    text = models.TextField()
+    actor = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    data = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["run", "id"]
+
+    def __str__(self) -> str:
+        return f"{self.time:%Y-%m-%dT%H:%M:%SZ} {self.name}: {self.text}"

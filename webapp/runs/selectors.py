@@ -1,0 +1,72 @@
+"""Reads on runs: lists, one run, its attempts as segments of one curve, its timeline."""
+
+from dataclasses import dataclass
+
+from django.db.models import Q, QuerySet
+
+from webapp.runs.models import ACTIVE, Event, Placement, Run, RunState
+
+SORTS = {
+    "newest": "-id",
+    "oldest": "id",
+    "name": "name",
+    "state": "state",
+    "step": "-step",
+    "ended": "-ended_at",
+}
+
+
+def list_runs(*, search: str = "", state: str = "", tag: str = "", sort: str = "newest") -> QuerySet[Run]:
+    """Runs whose name, number, tag or owner matches; unknown words for `state` and `sort` mean no filter."""
+    runs = Run.objects.select_related("owner").order_by(SORTS.get(sort, "-id"), "-id")
+    if search:
+        number = Q(pk=int(search.lstrip("#"))) if search.lstrip("#").isdecimal() and len(search) < 18 else Q()
+        runs = runs.filter(
+            Q(name__icontains=search) | Q(tags__contains=[search]) | Q(owner__username__iexact=search) | number
+        )
+    if state in RunState.values:
+        runs = runs.filter(state=state)
+    elif state == "active":
+        runs = runs.filter(state__in=(RunState.QUEUED, *ACTIVE))
+    if tag:
+        runs = runs.filter(tags__contains=[tag])
+    return runs
+
+
+def waiting_runs() -> QuerySet[Run]:
+    """Queued runs, the one to be served first in front."""
+    return Run.objects.filter(state=RunState.QUEUED).order_by("-priority", "queued_at", "id")
+
+
+def queue_position(run: Run) -> int:
+    """1 for the next run to be served."""
+    ahead = Q(priority__gt=run.priority) | Q(priority=run.priority, queued_at__lt=run.queued_at)
+    return waiting_runs().filter(ahead).count() + 1
+
+
+def node_placements(node_name: str) -> QuerySet[Placement]:
+    """Open placements of one node, with all that is needed to start or stop them."""
+    return Placement.objects.filter(node__name=node_name, ended_at=None).select_related("attempt__run", "node")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The steps of one attempt that count: a later attempt wins from its first step on."""
+
+    attempt: int
+    last_step: int
+
+
+def segments(run: Run) -> list[Segment]:
+    """The attempts that reached a step, oldest first, each with the last step at which it still counts."""
+    attempts = list(run.attempts.exclude(from_step=None).order_by("number").values_list("number", "from_step"))
+    found, limit = [], 2**62
+    for number, from_step in reversed(attempts):
+        found.append(Segment(number, limit))
+        limit = min(limit, from_step)
+    return found[::-1]
+
+
+def timeline(run: Run, limit: int = 200) -> list[Event]:
+    """The newest events of a run, newest first."""
+    return list(run.events.select_related("actor").order_by("-id")[:limit])

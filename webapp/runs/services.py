@@ -1,0 +1,222 @@
+"""Every write on runs: what people ask for, what the scheduler decides, what nodes and trainers report."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from webapp import messages
+from webapp.accounts.models import User
+from webapp.fleet.models import Node
+from webapp.runs import states
+from webapp.runs.models import Attempt, Event, Outcome, Placement, Priority, Run, RunState
+from webapp.text import storable, storable_json
+from zaya_model.config import RunConfig
+
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@transaction.atomic
+def create_run(
+    *,
+    owner: User,
+    name: str,
+    preset: str,
+    config: RunConfig,
+    tags: Iterable[str] = (),
+    notes: str = "",
+    priority: Priority = Priority.NORMAL,
+) -> Run:
+    """Queue a new run. Raises Django's ValidationError naming the field at fault."""
+    run = Run(
+        owner=owner,
+        name=_UNPRINTABLE.sub(" ", name).strip(),
+        preset=preset,
+        config=config.model_dump(mode="json"),
+        tags=list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag)),
+        notes=storable(notes),
+        priority=priority,
+        state=RunState.QUEUED,
+        queued_at=timezone.now(),
+    )
+    run.full_clean()
+    run.save()
+    Event.objects.create(run=run, time=run.queued_at, name="queued", text="Waits for a free node.", actor=owner)
+    messages.publish(run.pk, {"state", "events"})
+    messages.call_scheduler()
+    return run
+
+
+@transaction.atomic
+def request_stop(run: Run, *, actor: User) -> Run:
+    """Ask a run to save a checkpoint and end; a queued one ends at once. Raises NotAllowed."""
+    run = states.lock_run(run.pk)
+    if run.state == RunState.STOPPING:
+        return run
+    if states.may(run, "cancel"):
+        states.move(run, "cancel", "Taken out of the queue.", actor=actor)
+        return run
+    states.move(run, "ask_to_stop", "Saves a checkpoint, then ends.", actor=actor)
+    for placement in open_placements(run):
+        messages.wake_node(placement.node.name)
+    return run
+
+
+@transaction.atomic
+def resume_run(run: Run, *, actor: User) -> Run:
+    """Queue an ended run again; it goes on from its last whole checkpoint. Raises NotAllowed."""
+    run = states.lock_run(run.pk)
+    run.restarts = 0
+    run.save(update_fields=["restarts"])
+    states.move(run, "resume", "Waits for a free node to go on from the last checkpoint.", actor=actor)
+    messages.call_scheduler()
+    return run
+
+
+def allocate(run: Run, nodes: list[Node]) -> Attempt:
+    """Give a locked, queued run its gang of nodes, inside the caller's transaction."""
+    number = (run.attempts.aggregate(last=Max("number"))["last"] or 0) + 1
+    attempt = Attempt.objects.create(run=run, number=number)
+    Placement.objects.bulk_create(Placement(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes))
+    names = ", ".join(node.name for node in nodes)
+    states.move(run, "allocate", f"Attempt {number} starts on {names}.", attempt=number)
+    for node in nodes:
+        messages.wake_node(node.name)
+    return attempt
+
+
+def make_way(run: Run, waiting: Run) -> None:
+    """Ask a locked, running run to save and return to the queue, inside the caller's transaction."""
+    run.is_yielding = True
+    run.save(update_fields=["is_yielding"])
+    text = f"Saves a checkpoint and makes way for run {waiting.pk}, which is more urgent."
+    Event.objects.create(run=run, step=run.step, time=timezone.now(), name="yielding", text=text)
+    messages.publish(run.pk, {"events"})
+    for placement in open_placements(run):
+        messages.wake_node(placement.node.name)
+
+
+@transaction.atomic
+def lose_node(node: Node) -> None:
+    """End every open placement of a node whose lease ran out, and with it the attempts they belong to."""
+    for placement in Placement.objects.filter(node=node, ended_at=None).select_related("attempt"):
+        states.lock_run(placement.attempt.run_id)
+        _end_placement(placement, exit_code=None)
+        end_attempt(placement.attempt, Outcome.LOST, f"Node {node.name} was not heard of within its lease.")
+
+
+def open_placements(run: Run) -> list[Placement]:
+    """Placements of the run's open attempt."""
+    return list(Placement.objects.filter(attempt__run=run, ended_at=None).select_related("node"))
+
+
+@transaction.atomic
+def placement_started(placement: Placement) -> bool:
+    """Claim the start of a placement's processes; False when it ended or was claimed before."""
+    claimed = Placement.objects.filter(pk=placement.pk, started_at=None, ended_at=None)
+    return claimed.update(started_at=timezone.now()) == 1
+
+
+@transaction.atomic
+def placement_exited(placement: Placement, *, exit_code: int, last_words: str = "") -> None:
+    """Say that a placement's processes are gone and all they wrote is in Postgres.
+
+    The attempt ends with the last of its placements; a process that failed ends it for all.
+    """
+    run = states.lock_run(placement.attempt.run_id)
+    placement.refresh_from_db()
+    attempt = Attempt.objects.get(pk=placement.attempt_id)
+    if placement.ended_at is not None:
+        return
+    _end_placement(placement, exit_code=exit_code)
+    if attempt.ended_at is not None or attempt.placements.filter(ended_at=None).exists():
+        if attempt.ended_at is None and exit_code != 0:
+            for other in open_placements(run):
+                messages.wake_node(other.node.name)
+        return
+    if attempt.reported:
+        end_attempt(attempt, Outcome(attempt.reported), attempt.reason)
+    else:
+        end_attempt(attempt, Outcome.KILLED, _death(exit_code, last_words))
+
+
+def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
+    """Close an attempt of a locked run and move the run on, inside the caller's transaction.
+
+    finished → finished; failed → failed; stopped → stopped if a person asked, else queued again;
+    killed, lost → stopped if a person asked, queued again while restarts are left, else failed.
+    """
+    run = states.lock_run(attempt.run_id)
+    if attempt.ended_at is not None:
+        return
+    attempt.outcome, attempt.reason, attempt.ended_at = outcome, reason, timezone.now()
+    attempt.save(update_fields=["outcome", "reason", "ended_at"])
+    was_asked = run.state == RunState.STOPPING
+    restarts_left = run.config.get("recovery", {}).get("max_restarts", 0) - run.restarts
+    if outcome == Outcome.FINISHED:
+        states.move(run, "finish", reason, attempt=attempt.number)
+    elif outcome == Outcome.FAILED:
+        states.move(run, "fail", reason, attempt=attempt.number)
+    elif was_asked:
+        states.move(run, "stop", reason, attempt=attempt.number)
+    elif outcome == Outcome.STOPPED:
+        why = "Made way for a more urgent run" if run.is_yielding else "The node was shut down"
+        states.move(run, "requeue", f"{why}; goes on from the last checkpoint.", attempt=attempt.number)
+    elif restarts_left > 0:
+        run.restarts += 1
+        run.save(update_fields=["restarts"])
+        text = f"{reason} Goes on from the last checkpoint, {restarts_left - 1} restarts left."
+        states.move(run, "requeue", text, attempt=attempt.number)
+    else:
+        states.move(run, "fail", f"{reason} No restart is left.", attempt=attempt.number)
+    messages.call_scheduler()
+
+
+@transaction.atomic
+def fail_run(run: Run, reason: str) -> None:
+    """End a run that cannot be started, with the sentence a person needs."""
+    run = states.lock_run(run.pk)
+    attempt = run.attempts.filter(ended_at=None).first()
+    if attempt is not None:
+        for placement in attempt.placements.filter(ended_at=None):
+            _end_placement(placement, exit_code=None)
+        end_attempt(attempt, Outcome.FAILED, reason)
+    elif states.may(run, "fail"):
+        states.move(run, "fail", reason)
+
+
+def _end_placement(placement: Placement, *, exit_code: int | None) -> None:
+    placement.exit_code, placement.ended_at = exit_code, timezone.now()
+    placement.save(update_fields=["exit_code", "ended_at"])
+
+
+def _death(exit_code: int, last_words: str) -> str:
+    how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
+    return f"The trainer {how} without a word." + (f" Last line of its log: {last_words}" if last_words else "")
+
+
+def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
+    """Put a trainer's event on the timeline and follow what it means, inside the shipper's transaction."""
+    name, text, step = str(record["name"])[:60], storable(record.get("text", "")), record["step"]
+    if name in ("started", "resumed"):
+        attempt.from_step = record["data"].get("from_step", step) if name == "resumed" else 0
+        attempt.save(update_fields=["from_step"])
+        if states.may(run, "begin"):
+            states.move(run, "begin", text, attempt=attempt.number)
+        return
+    if name in Outcome.values:
+        attempt.reported, attempt.reason = name, text
+        attempt.save(update_fields=["reported", "reason"])
+    Event.objects.create(
+        run=run, attempt=attempt.number, step=step, time=record["time"], name=name, text=text,
+        data=storable_json(record.get("data", {})),
+    )  # fmt: skip
+
+
+def record_progress(run: Run, step: int, time: datetime) -> None:
+    """Keep the newest step on the run's own row, for the lists."""
+    Run.objects.filter(pk=run.pk).update(step=step)

@@ -1,0 +1,1 @@
+"""The hands: scheduler, node and shipper, which meet only in Postgres."""
