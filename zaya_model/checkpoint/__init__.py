@@ -1,0 +1,1 @@
+"""Save, verify and restore a run's state; read and write Hugging Face weights."""
