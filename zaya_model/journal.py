@@ -23,6 +23,7 @@ shipper reads it with no torch. One object a line, strict JSON, with these field
 import json
 import math
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -58,12 +59,16 @@ def decode_number(value: float | str) -> float:
 
 @dataclass
 class Journal:
-    """Write records of one process; each line reaches the operating system whole before `write` returns."""
+    """Write records of one process; each line reaches the operating system whole before `write` returns.
+
+    May be used from several threads: the checkpoint's writer reports here too.
+    """
 
     path: Path
     attempt: int
     rank: int = 0
     seq: int = field(default=0, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __enter__(self) -> Self:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,20 +94,21 @@ class Journal:
     def write(self, kind: str, step: int, **body: Any) -> None:
         """Append one record. Raises ValueError for a non-finite number that was not encoded."""
         assert kind in KINDS, kind
-        record = {
-            "v": VERSION,
-            "seq": self.seq,
-            "time": datetime.now(UTC).isoformat(timespec="microseconds"),
-            "attempt": self.attempt,
-            "rank": self.rank,
-            "kind": kind,
-            "step": step,
-            **body,
-        }
-        line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-        while line:
-            line = line[os.write(self._file, line) :]
-        self.seq += 1
+        with self._lock:
+            record = {
+                "v": VERSION,
+                "seq": self.seq,
+                "time": datetime.now(UTC).isoformat(timespec="microseconds"),
+                "attempt": self.attempt,
+                "rank": self.rank,
+                "kind": kind,
+                "step": step,
+                **body,
+            }
+            line = json.dumps(record, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+            while line:
+                line = line[os.write(self._file, line) :]
+            self.seq += 1
 
     def sync(self) -> None:
         """Force what was written onto the disk."""

@@ -1,8 +1,8 @@
 """Hugging Face folders of ZAYA weights, both ways: the names of transformers 5 and those of Zyphra's first release.
 
-A folder holds `config.json` and `*.safetensors`, in one file or in shards with an index. transformers 5.24 sets the skip
-entry of every balancing bias to -1 after loading (its initialisation writes it without a guard), so a model whose
-training moved that entry must get its biases once more with `load_state_dict` there; ours reads them as they are.
+A folder holds `config.json` and `*.safetensors`, in one file or in shards with an index. transformers 5.24 sets
+the skip entry of every balancing bias to -1 after loading (its initialisation writes it without a guard), so a model
+whose training moved that entry must get its biases once more with `load_state_dict` there; ours reads them as they are.
 """
 
 import json
@@ -29,11 +29,39 @@ _SAME_NAME = (
 _LAYER_TYPES = {"hybrid": "full", "hybrid_sliding": "sliding"}
 # Fields that change no number of a forward pass, or that only describe the file.
 _IGNORED = frozenset(
-    "model_type architectures transformers_version torch_dtype dtype use_cache pad_token_id bos_token_id eos_token_id "
-    "output_router_logits output_hidden_states output_attentions return_dict _name_or_path auto_map "
-    "chunk_size_feed_forward id2label label2id is_encoder_decoder problem_type rope_scaling bias_on_expert "
-    "_attn_implementation _experts_implementation residual_in_fp32 zaya_high_prec activation_func_fp8_input_store "
-    "fused_add_norm num_query_groups kv_channels cca_num_k_heads".split()
+    [
+        "model_type",
+        "architectures",
+        "transformers_version",
+        "torch_dtype",
+        "dtype",
+        "use_cache",
+        "pad_token_id",
+        "bos_token_id",
+        "eos_token_id",
+        "output_router_logits",
+        "output_hidden_states",
+        "output_attentions",
+        "return_dict",
+        "_name_or_path",
+        "auto_map",
+        "chunk_size_feed_forward",
+        "id2label",
+        "label2id",
+        "is_encoder_decoder",
+        "problem_type",
+        "rope_scaling",
+        "bias_on_expert",
+        "_attn_implementation",
+        "_experts_implementation",
+        "residual_in_fp32",
+        "zaya_high_prec",
+        "activation_func_fp8_input_store",
+        "fused_add_norm",
+        "num_query_groups",
+        "kv_channels",
+        "cca_num_k_heads",
+    ]
 )
 # Switches that released models all set alike; another value would be another architecture.
 _REQUIRED: dict[str, tuple[Any, ...]] = {
@@ -208,7 +236,11 @@ def _modernised(fields: Mapping[str, Any]) -> dict[str, Any]:
         new["num_hidden_layers"] = len(layers) // 2
     elif "num_hidden_layers" in new:
         new["num_hidden_layers"] //= 2
-    renamed = {"cca_num_q_heads": "num_attention_heads", "zaya_mlp_expansion": "router_hidden_size", "norm_epsilon": "rms_norm_eps"}  # fmt: skip
+    renamed = {
+        "cca_num_q_heads": "num_attention_heads",
+        "zaya_mlp_expansion": "router_hidden_size",
+        "norm_epsilon": "rms_norm_eps",
+    }
     for old, name in renamed.items():
         if old in new:
             value = new.pop(old)

@@ -1,4 +1,6 @@
-"""Compressed convolutional attention: projections, two causal convolutions, q-k mean, value shift, RoPE (arXiv 2510.04476).
+"""Compressed convolutional attention: projections, two causal convolutions, q-k mean, value shift, RoPE.
+
+Source: arXiv 2510.04476 §II-B, with the linear key temperature of arXiv 2605.05365 appendix C.
 
 Shapes: B batch, S sequence, D hidden, H query heads, K key-value heads, g = H/K, d head width,
 G = H + K convolution groups, C = G·d convolution channels, P = (T₀-1) + (T₁-1) tokens looked back.

@@ -1,6 +1,7 @@
 """Read a config from a preset or a TOML file, change single fields, and explain whatever is wrong with it."""
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -123,3 +124,21 @@ def _explain(detail: ErrorDetails) -> Problem:
         return Problem(path, detail["msg"])
     given = detail["input"]
     return Problem(path, f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {given!r}")
+
+
+def to_toml(config: RunConfig) -> str:
+    """Write a config so that `load_toml` reads the same; what is None is left out."""
+    sections = []
+    for section, fields in config.model_dump(mode="json").items():
+        lines = [f"{name} = {_toml_value(value)}" for name, value in fields.items() if value is not None]
+        sections.append("\n".join([f"[{section}]", *lines]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    # JSON's strings and numbers are TOML's, but for the escape of DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,106 @@
+"""What a checkpoint contains. The manifest is written last and atomically, so a checkpoint exists or it does not."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from zaya_model.errors import CheckpointError
+
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a checkpoint as it must be found again."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The step, the config and every file of a checkpoint."""
+
+    step: int
+    config: dict[str, Any]
+    files: list[File]
+    version: int = 1
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(file.bytes for file in self.files)
+
+
+def folder_of(run_dir: Path, step: int) -> Path:
+    """The folder of one step's checkpoint."""
+    return run_dir / "checkpoints" / f"step-{step:08d}"
+
+
+def describe(path: Path) -> File:
+    """Read a file once for its size and checksum."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return File(path.name, file.tell(), digest.hexdigest())
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Make the checkpoint exist: flush the manifest, then give it its name, then flush the folder."""
+    temporary = folder / f"{NAME}.tmp"
+    with temporary.open("w") as file:
+        json.dump(asdict(manifest), file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(folder / NAME)
+    sync_folder(folder)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a checkpoint's manifest. Raises CheckpointError when there is none that can be read."""
+    try:
+        values = json.loads((folder / NAME).read_text())
+        return Manifest(**{**values, "files": [File(**file) for file in values["files"]]})
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{folder.name} has no manifest, so it was never finished.") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{folder.name}: its manifest cannot be read ({error}).") from error
+
+
+def verify(folder: Path) -> Manifest:
+    """Read every file back and compare. Raises CheckpointError naming the file that differs."""
+    manifest = read_manifest(folder)
+    for expected in manifest.files:
+        try:
+            found = describe(folder / expected.name)
+        except OSError as error:
+            raise CheckpointError(f"{folder.name}: {expected.name} cannot be read ({error.strerror}).") from error
+        if found.bytes != expected.bytes:
+            raise CheckpointError(
+                f"{folder.name}: {expected.name} has {found.bytes:,} bytes instead of {expected.bytes:,}."
+            )
+        if found.sha256 != expected.sha256:
+            raise CheckpointError(f"{folder.name}: the content of {expected.name} differs from its checksum.")
+    return manifest
+
+
+def list_checkpoints(run_dir: Path) -> list[tuple[int, Path]]:
+    """Step and folder of everything that looks like a checkpoint, newest first."""
+    found = []
+    for folder in (run_dir / "checkpoints").glob("step-*"):
+        number = folder.name.removeprefix("step-")
+        if number.isdecimal() and folder.is_dir():
+            found.append((int(number), folder))
+    return sorted(found, reverse=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

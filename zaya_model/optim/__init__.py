@@ -1,0 +1,1 @@
+"""How parameters move: Muon and AdamW, their schedule, and the router's balancing bias."""

@@ -1,0 +1,1 @@
+"""Who else trains: ranks, groups and devices."""

@@ -1,0 +1,1 @@
+"""Training: the state, one step of it, and the loop around."""

@@ -1,0 +1,62 @@
+"""All that a resumed run needs, in one object: weights, optimisers, balancing bias, counters, random numbers."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from zaya_model.config import RunConfig
+from zaya_model.errors import CheckpointError
+from zaya_model.model import Model
+from zaya_model.optim.balance import Balancer
+from zaya_model.optim.groups import build_optimizers
+
+
+class TrainState:
+    """The model and everything that moves it. The data's position is the step itself."""
+
+    def __init__(self, config: RunConfig, device: torch.device) -> None:
+        self.config = config
+        self.model = Model(config.model, seed=config.train.seed).to(device)
+        self.muon, self.adamw = build_optimizers(self.model, config.optimizer)
+        self.balancer = Balancer(self.model.balancing_biases, config.balance)
+        self.step = 0
+        self.tokens = 0
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The whole state as named tensors."""
+        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        found |= {f"balance/{name}": tensor for name, tensor in self.balancer.state_dict().items()}
+        for parameter_name, parameter, optimizer in self._optimized():
+            for key, value in optimizer.state.get(parameter, {}).items():
+                found[f"optimizer/{parameter_name}/{key}"] = torch.as_tensor(value)
+        found["counters"] = torch.tensor([self.step, self.tokens], dtype=torch.int64)
+        found["random/cpu"] = torch.get_rng_state()
+        return found
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take over a saved state. Raises CheckpointError when it belongs to another config."""
+        weights = {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
+        try:
+            self.model.load_state_dict(weights)
+        except RuntimeError as error:
+            detail = str(error).splitlines()[-1].strip()
+            raise CheckpointError(f"The checkpoint does not fit this config: {detail}") from error
+        self.balancer.load_state_dict(
+            {name.removeprefix("balance/"): value for name, value in tensors.items() if name.startswith("balance/")}
+        )
+        for parameter_name, parameter, optimizer in self._optimized():
+            prefix = f"optimizer/{parameter_name}/"
+            saved = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            optimizer.state[parameter] = {
+                key: value.to(parameter.device if value.ndim else "cpu") for key, value in saved.items()
+            }
+        self.step, self.tokens = (int(value) for value in tensors["counters"])
+        torch.set_rng_state(tensors["random/cpu"])
+
+    def _optimized(self) -> list[tuple[str, Tensor, torch.optim.Optimizer]]:
+        muon = {id(parameter) for group in self.muon.param_groups for parameter in group["params"]}
+        return [
+            (name, parameter, self.muon if id(parameter) in muon else self.adamw)
+            for name, parameter in self.model.named_parameters()
+        ]
