@@ -137,9 +137,13 @@ def parse(line: bytes) -> dict[str, Any]:
         record = json.loads(line)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"not JSON: {error}") from error
-    if not isinstance(record, dict) or record.get("kind") not in KINDS or not isinstance(record.get("step"), int):
-        raise ValueError("a record needs a known kind and a whole-numbered step")
+    if not isinstance(record, dict) or record.get("kind") not in KINDS:
+        raise ValueError("a record needs a known kind")
+    if not isinstance(record.get("step"), int) or abs(record["step"]) >= 2**62:
+        raise ValueError("a record needs a whole-numbered step")
     record["time"] = datetime.fromisoformat(record["time"])
+    if record["time"].tzinfo is None:
+        raise ValueError("a record's time needs a zone")
     return record
 
 

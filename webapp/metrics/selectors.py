@@ -207,6 +207,12 @@ def read_layer(run: Run, layer: int, *, max_points: int = 300) -> tuple[list[int
     return [row[0] for row in rows], [row[1] for row in rows]
 
 
+def last_words(run: Run) -> str:
+    """The last line a run printed that says something, for its epitaph."""
+    lines = LogLine.objects.filter(run=run, source="output").exclude(text="").order_by("-id")[:1]
+    return lines[0].text.strip()[:500] if lines else ""
+
+
 def read_log(
     run: Run, *, search: str = "", level: str = "", before: int | None = None, after: int | None = None,
     limit: int = 500,

@@ -63,6 +63,8 @@ class Batch:
 
     def add_router(self, record: Mapping[str, Any]) -> None:
         """Take the router loads of a journal record."""
+        if not all(isinstance(tokens, int) and 0 <= tokens < 2**62 for load in record["load"] for tokens in load):
+            raise ValueError("router loads must be counts of tokens")
         at = (record["attempt"], record["step"])
         skipped, bias = record.get("skipped") or [], record.get("bias") or []
         self.router_loads += [

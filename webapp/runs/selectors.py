@@ -70,3 +70,9 @@ def segments(run: Run) -> list[Segment]:
 def timeline(run: Run, limit: int = 200) -> list[Event]:
     """The newest events of a run, newest first."""
     return list(run.events.select_related("actor").order_by("-id")[:limit])
+
+
+def runs_by_node() -> dict[int, int]:
+    """The run each busy node works on."""
+    open_placements = Placement.objects.filter(ended_at=None)
+    return dict(open_placements.values_list("node_id", "attempt__run_id"))

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -122,6 +121,14 @@ def placement_started(placement: Placement) -> bool:
 
 
 @transaction.atomic
+def cancel_start(placement: Placement) -> None:
+    """End a placement that was asked to stop before its processes were started."""
+    states.lock_run(placement.attempt.run_id)
+    _end_placement(placement, exit_code=0)
+    end_attempt(placement.attempt, Outcome.STOPPED, "Stopped before it began.")
+
+
+@transaction.atomic
 def placement_exited(placement: Placement, *, exit_code: int, last_words: str = "") -> None:
     """Say that a placement's processes are gone and all they wrote is in Postgres.
 
@@ -217,6 +224,6 @@ def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def record_progress(run: Run, step: int, time: datetime) -> None:
+def record_progress(run: Run, step: int) -> None:
     """Keep the newest step on the run's own row, for the lists."""
     Run.objects.filter(pk=run.pk).update(step=step)

@@ -1,0 +1,150 @@
+"""Runs: create, list, show, stop, resume, and what happened to them."""
+
+import base64
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import Router, Schema
+from ninja.errors import HttpError
+from pydantic import ConfigDict, Field
+
+from webapp.api.auth import require_operator
+from webapp.runs import selectors, services
+from webapp.runs.models import Priority, Run
+from zaya_model.errors import ConfigError, Problem
+from zaya_model.presets import build, load_preset
+
+router = Router()
+
+
+class NewRun(Schema):
+    """What is asked for: a preset with some fields changed, or a whole config."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    preset: str = Field("", description="Name of a preset; see GET /presets.")
+    overrides: dict[str, Any] = Field({}, description='Fields to change: {"train.steps": 500}.')
+    config: dict[str, Any] | None = Field(None, description="A whole config instead of a preset.")
+    tags: list[str] = []
+    notes: str = ""
+    priority: Priority = Priority.NORMAL
+
+
+@router.post("", response={201: dict})
+def create_run(request: HttpRequest, body: NewRun) -> tuple[int, dict[str, Any]]:
+    """Queue a run."""
+    user = require_operator(request)
+    if bool(body.preset) == (body.config is not None):
+        raise ConfigError([Problem("preset", "give either a preset or a whole config")])
+    config = build(body.config, body.overrides) if body.config is not None else load_preset(body.preset, body.overrides)
+    run = services.create_run(
+        owner=user, name=body.name, preset=body.preset or "own config", config=config, tags=body.tags,
+        notes=body.notes, priority=body.priority,
+    )  # fmt: skip
+    return 201, describe(run)
+
+
+@router.get("")
+def list_runs(
+    request: HttpRequest, search: str = "", state: str = "", tag: str = "", cursor: str = "", limit: int = 50
+) -> dict[str, Any]:
+    """Runs, newest first; `next` is the cursor of the following page, null at the end."""
+    limit = max(1, min(limit, 500))
+    found = selectors.list_runs(search=search, state=state, tag=tag)
+    if cursor:
+        found = found.filter(pk__lt=_decode(cursor))
+    page = list(found[: limit + 1])
+    more = len(page) > limit
+    page = page[:limit]
+    return {"items": [describe(run) for run in page], "next": _encode(page[-1].pk) if more else None}
+
+
+@router.get("/{int:run_id}")
+def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
+    """One run with its config and attempts."""
+    run = get_run(run_id)
+    attempts = [
+        {
+            "number": attempt.number,
+            "from_step": attempt.from_step,
+            "outcome": attempt.outcome,
+            "reason": attempt.reason,
+            "created_at": attempt.created_at,
+            "ended_at": attempt.ended_at,
+            "nodes": [placement.node.name for placement in attempt.placements.all()],
+        }
+        for attempt in run.attempts.prefetch_related("placements__node")
+    ]
+    return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts}
+
+
+@router.post("/{int:run_id}/stop")
+def stop_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
+    """Ask a run to save a checkpoint and end; a queued one ends at once."""
+    user = require_operator(request)
+    return describe(services.request_stop(get_run(run_id), actor=user))
+
+
+@router.post("/{int:run_id}/resume")
+def resume_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
+    """Queue an ended run again; it goes on from its last whole checkpoint."""
+    user = require_operator(request)
+    return describe(services.resume_run(get_run(run_id), actor=user))
+
+
+@router.get("/{int:run_id}/events")
+def list_events(request: HttpRequest, run_id: int) -> dict[str, Any]:
+    """The run's timeline, newest first."""
+    return {
+        "items": [
+            {
+                "time": event.time,
+                "name": event.name,
+                "text": event.text,
+                "step": event.step,
+                "attempt": event.attempt,
+                "actor": event.actor.username if event.actor else None,
+                "data": event.data,
+            }
+            for event in selectors.timeline(get_run(run_id))
+        ]
+    }
+
+
+def get_run(run_id: int) -> Run:
+    """The run of this number. Raises Http404."""
+    run = Run.objects.select_related("owner").filter(pk=run_id).first() if run_id < 2**63 else None
+    if run is None:
+        raise Http404(f"There is no run {run_id}.")
+    return run
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """What lists say of a run."""
+    return {
+        "id": run.pk,
+        "name": run.name,
+        "state": run.state,
+        "reason": run.reason,
+        "preset": run.preset,
+        "owner": run.owner.username,
+        "tags": run.tags,
+        "priority": run.priority,
+        "step": run.step,
+        "total_steps": run.total_steps,
+        "created_at": run.created_at,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+    }
+
+
+def _encode(number: int) -> str:
+    return base64.urlsafe_b64encode(str(number).encode()).decode()
+
+
+def _decode(cursor: str) -> int:
+    try:
+        return int(base64.urlsafe_b64decode(cursor))
+    except ValueError as error:
+        raise HttpError(400, "cursor: use the `next` of the page before, as it is.") from error

@@ -1,0 +1,1 @@
+"""Everything on one machine: embedded servers, the web process and the workers, supervised."""

@@ -1,0 +1,150 @@
+"""One node's agent: says it is alive, starts what was placed here, stops what was asked to, reports what ended."""
+
+import logging
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import psutil
+from django.conf import settings
+from django.utils import timezone
+
+from webapp.fleet.services import Machine, node_heartbeat, register_node
+from webapp.metrics.selectors import last_words
+from webapp.runs import services
+from webapp.runs.models import Placement, RunState
+from webapp.runs.selectors import node_placements
+from workers import launcher
+from workers.launcher import LaunchError, Place, Trainer
+from workers.telemetry import find_gpus
+
+log = logging.getLogger(__name__)
+
+_START_PATIENCE = timedelta(seconds=30)
+_SECONDS_FROM_TERM_TO_KILL = 10.0
+
+
+class Agent:
+    """Looks at the rows and makes this machine follow them; keeps nothing that the rows and files do not hold."""
+
+    def __init__(self, name: str, runs_dir: Path) -> None:
+        self.name, self.runs_dir = name, runs_dir
+        self.is_leaving = False
+        self.is_busy = False
+        self._heard_at = 0.0
+        self._is_registered = False
+        self._asked_at: dict[int, float] = {}
+        self._alive: dict[int, Trainer] = {}
+
+    def tick(self) -> None:
+        """Look once."""
+        self._say_alive()
+        placements = list(node_placements(self.name))
+        for placement in placements:
+            self._follow(placement)
+        self._end_strays({placement.pk for placement in placements})
+        self.is_busy = node_placements(self.name).exists()
+
+    def longest_grace(self) -> float:
+        """Seconds the slowest trainer here may take to save."""
+        runs = [placement.attempt.run for placement in node_placements(self.name)]
+        return max((_grace(run.config) for run in runs), default=0.0)
+
+    def _say_alive(self) -> None:
+        if not self._is_registered:
+            gpus = find_gpus()
+            register_node(
+                self.name,
+                Machine(
+                    num_cores=psutil.cpu_count() or 1,
+                    memory_bytes=psutil.virtual_memory().total,
+                    num_devices=len(gpus),
+                    device_name=gpus[0] if gpus else "",
+                ),
+            )
+            self._is_registered = True
+            self._end_orphans()
+        elif time.monotonic() - self._heard_at < settings.LEASE_SECONDS / 6:
+            return
+        node_heartbeat(self.name)
+        self._heard_at = time.monotonic()
+
+    def _follow(self, placement: Placement) -> None:
+        place = place_of(placement, self.runs_dir)
+        trainer = launcher.find(place)
+        if placement.started_at is None:
+            self._begin(placement, place)
+        elif trainer is None:
+            if timezone.now() - placement.started_at > _START_PATIENCE:
+                services.placement_exited(placement, exit_code=-int(signal.SIGKILL), last_words="it never started")
+        elif trainer.is_alive:
+            self._alive[placement.pk] = trainer
+            if self._should_stop(placement):
+                self._stop(placement, trainer)
+        elif placement.drained_at is not None:
+            run = placement.attempt.run
+            services.placement_exited(placement, exit_code=trainer.exit_code, last_words=last_words(run))
+
+    def _begin(self, placement: Placement, place: Place) -> None:
+        run = placement.attempt.run
+        if self._should_stop(placement):
+            services.cancel_start(placement)
+            return
+        if not services.placement_started(placement):
+            return
+        try:
+            launcher.start(place, run.config, first_node=_first_node(placement))
+        except LaunchError as error:
+            services.fail_run(run, str(error))
+
+    def _should_stop(self, placement: Placement) -> bool:
+        run = placement.attempt.run
+        sibling_failed = placement.attempt.placements.exclude(exit_code=None).exclude(exit_code=0).exists()
+        return self.is_leaving or run.is_yielding or run.state == RunState.STOPPING or sibling_failed
+
+    def _stop(self, placement: Placement, trainer: Trainer) -> None:
+        """Ask first; after the grace time of the config, insist."""
+        asked = self._asked_at.setdefault(placement.pk, time.monotonic())
+        trainer.ask_to_stop()
+        overdue = time.monotonic() - asked - _grace(placement.attempt.run.config)
+        if overdue > _SECONDS_FROM_TERM_TO_KILL:
+            trainer.kill(signal.SIGKILL)
+        elif overdue > 0:
+            trainer.kill(signal.SIGTERM)
+
+    def _end_strays(self, open_ids: set[int]) -> None:
+        """Kill trainers whose placement was taken from this node; they must not write on."""
+        for gone in self._alive.keys() - open_ids:
+            self._alive.pop(gone).kill(signal.SIGKILL)
+            self._asked_at.pop(gone, None)
+
+    def _end_orphans(self) -> None:
+        """Kill trainers of attempts that ended while this node was not heard of; they must not write on."""
+        for record in self.runs_dir.glob("*/processes/*.json"):
+            _, attempt, _, rank = record.stem.split("-")
+            place = Place(record.parents[1], int(attempt), int(rank))
+            trainer = launcher.find(place)
+            if trainer is None or not trainer.is_alive:
+                continue
+            run_id = record.parents[1].name
+            is_open = node_placements(self.name).filter(
+                attempt__run_id=run_id if run_id.isdecimal() else None, attempt__number=place.attempt
+            )
+            if not is_open.exists():
+                log.warning("kills a trainer of run %s whose attempt %s ended", run_id, place.attempt)
+                trainer.kill(signal.SIGKILL)
+
+
+def place_of(placement: Placement, runs_dir: Path) -> Place:
+    """Where on this machine a placement's files are."""
+    return Place(runs_dir / str(placement.attempt.run_id), placement.attempt.number, placement.rank)
+
+
+def _grace(config: dict) -> float:
+    return config["recovery"]["stop_grace_seconds"]
+
+
+def _first_node(placement: Placement) -> str:
+    first = placement.attempt.placements.select_related("node").get(rank=0)
+    return first.node.name

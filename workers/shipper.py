@@ -1,0 +1,140 @@
+"""Carry a node's journals and logs into Postgres: rows and cursor in one transaction, so each line counts once."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from django.db import DatabaseError, transaction
+from django.utils import timezone
+
+from webapp import messages
+from webapp.checkpoints.services import record_checkpoint
+from webapp.metrics import services as metrics
+from webapp.runs import services as runs
+from webapp.runs import states
+from webapp.runs.models import Attempt, Placement, Run
+from webapp.runs.selectors import node_placements
+from workers import launcher
+from workers.launcher import Place
+from zaya_model.journal import journal_path, parse, read_lines
+
+log = logging.getLogger(__name__)
+
+_START_PATIENCE = timedelta(seconds=30)
+_TOPICS = {"metrics": "metrics", "router": "router", "checkpoint": "checkpoints", "event": "events", "log": "logs"}
+_UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+
+# Take some lines of a file into the batch; returns what of the run they changed.
+Take = Callable[[Run, Attempt, metrics.Batch, list[bytes]], set[str]]
+
+
+class Shipper:
+    """Follows the files of this node's open placements."""
+
+    def __init__(self, node_name: str, runs_dir: Path) -> None:
+        self.node_name, self.runs_dir = node_name, runs_dir
+        self._offsets: dict[Path, int] = {}
+
+    def tick(self) -> None:
+        """Ship all there is."""
+        for placement in node_placements(self.node_name).exclude(started_at=None).filter(drained_at=None):
+            attempt = placement.attempt
+            place = Place(self.runs_dir / str(attempt.run_id), attempt.number, placement.rank)
+            # Asked before reading: what a dead trainer wrote is all there.
+            is_over = has_ended(place, placement)
+            self.ship(place, attempt, is_over=is_over)
+            if is_over:
+                Placement.objects.filter(pk=placement.pk).update(drained_at=timezone.now())
+
+    def ship(self, place: Place, attempt: Attempt, *, is_over: bool) -> None:
+        """Ship both files of one placement up to their ends; of a log that is over, its unended last line too."""
+        journal = journal_path(place.run_dir, place.attempt, place.node_rank)
+        while self._ship_some(journal, attempt, take_records, False):
+            pass
+        while self._ship_some(place.log, attempt, take_output, is_over):
+            pass
+
+    def _ship_some(self, path: Path, attempt: Attempt, take: Take, with_tail: bool) -> bool:
+        try:
+            size = path.stat().st_size
+        except OSError:
+            return False
+        if size == self._offsets.get(path):
+            return False
+        with transaction.atomic():
+            cursor = metrics.lock_cursor(attempt.run, f"{path.parent.name}/{path.name}")
+            lines, offset = read_lines(path, cursor.offset)
+            if not lines and with_tail and size > cursor.offset:
+                lines, offset = [read_tail(path, cursor.offset)], size
+            if lines:
+                batch = metrics.Batch()
+                topics = take(attempt.run, attempt, batch, lines)
+                metrics.store(attempt.run, batch)
+                metrics.advance(cursor, offset=offset, lines=len(lines))
+                messages.publish(attempt.run_id, topics)
+        # Remembered only when nothing is left, so that a quiet file costs one stat.
+        self._offsets[path] = offset if not lines else -1
+        return bool(lines)
+
+
+def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes]) -> set[str]:
+    """Journal lines; one that is no record becomes a warning in the log and stops nothing."""
+    topics, last_step = set(), None
+    for line in lines:
+        try:
+            record = parse(line)
+            kind = record["kind"]
+            if kind == "metrics":
+                batch.add_metrics(record)
+                last_step = record["step"]
+            elif kind == "router":
+                batch.add_router(record)
+            elif kind == "log":
+                batch.add_line(
+                    attempt.number, f"rank {record['rank']}", record["time"], record["level"], record["text"]
+                )
+            else:
+                _record_row(run, attempt, record)
+            topics.add(_TOPICS[kind])
+        except (*_UNUSABLE, DatabaseError) as error:
+            shown = line[:200].decode("utf-8", "replace")
+            text = f"A journal line was passed over, {error}: {shown}"
+            batch.add_line(attempt.number, "shipper", timezone.now(), "warning", text)
+            topics.add("logs")
+    if last_step is not None:
+        runs.record_progress(run, last_step)
+    return topics
+
+
+def take_output(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes]) -> set[str]:
+    """Lines that processes printed; of a progress bar that rewrites its line, the last state."""
+    now = timezone.now()
+    for line in lines:
+        text = line.decode("utf-8", "replace").rstrip("\r").rsplit("\r", 1)[-1]
+        batch.add_line(attempt.number, "output", now, "info", text)
+    return {"logs"}
+
+
+def has_ended(place: Place, placement: Placement) -> bool:
+    """Whether the trainer is gone, or was claimed long ago and never came to be."""
+    trainer = launcher.find(place)
+    if trainer is None:
+        return placement.started_at is not None and timezone.now() - placement.started_at > _START_PATIENCE
+    return not trainer.is_alive
+
+
+def read_tail(path: Path, offset: int) -> bytes:
+    """A last line that was never ended."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read()
+
+
+def _record_row(run: Run, attempt: Attempt, record: dict) -> None:
+    """Follow an event or a checkpoint, in a savepoint so that a bad one spoils nothing else."""
+    with transaction.atomic():
+        if record["kind"] == "checkpoint":
+            record_checkpoint(run, record)
+        else:
+            runs.record_event(states.lock_run(run.pk), attempt, record)
