@@ -2,6 +2,7 @@
 
 import redis
 from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.http import HttpRequest, JsonResponse
 
@@ -9,6 +10,7 @@ from webapp.fleet.models import Service
 from webapp.fleet.selectors import usable_nodes
 
 
+@login_not_required
 def healthz(request: HttpRequest) -> JsonResponse:
     """Needs no login and says nothing but states."""
     parts = {"database": _database(), "broker": _broker()}

@@ -3,7 +3,27 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
+from webapp.pages import account, charts, fleet, live, runs
+
 urlpatterns = [
+    path("", runs.run_list, name="runs"),
+    path("runs/new", runs.new_run, name="new-run"),
+    path("runs/new/plan", runs.plan_run, name="plan-run"),
+    path("runs/<int:run_id>", runs.run_page, name="run"),
+    path("runs/<int:run_id>/parts/<slug:part>", runs.run_fragment, name="run-part"),
+    path("runs/<int:run_id>/stop", runs.stop_run, name="stop-run"),
+    path("runs/<int:run_id>/resume", runs.resume_run, name="resume-run"),
+    path("runs/<int:run_id>/charts", charts.chart_figures, name="run-charts"),
+    path("runs/<int:run_id>/router", charts.router_figures, name="run-router"),
+    path("runs/<int:run_id>/log", charts.log_lines, name="run-log"),
+    path("runs/<int:run_id>/log.txt", charts.log_file, name="run-log-file"),
+    path("nodes", fleet.node_list, name="nodes"),
+    path("nodes/<str:name>/drain", fleet.set_drain, name="drain-node"),
+    path("account", account.account, name="account"),
+    path("account/password", account.change_password, name="change-password"),
+    path("account/tokens", account.add_token, name="add-token"),
+    path("account/tokens/<int:token_id>/revoke", account.revoke_token, name="revoke-token"),
+    path("live", live.stream, name="live"),
     path("login", auth.LoginView.as_view(template_name="account/login.html"), name="login"),
     path("logout", auth.LogoutView.as_view(), name="logout"),
 ]

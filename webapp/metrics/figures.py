@@ -1,0 +1,206 @@
+"""A Plotly figure from what was measured: pure functions from numbers to dictionaries; colours are the browser's."""
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.metrics.selectors import Curve
+
+Figure = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One card of the run page: which series it draws, and how."""
+
+    id: str
+    title: str
+    keys: tuple[str, ...]
+    unit: str = ""
+    names: tuple[str, ...] = ()
+    is_stacked: bool = False
+    tick_format: str = ""
+
+
+CHARTS = (
+    Chart("loss", "Loss", ("loss", "eval/loss"), "nats per token", ("train", "held out")),
+    Chart("throughput", "Throughput", ("tokens_per_second",), "tokens/s", tick_format="~s"),
+    Chart("grad_norm", "Gradient norm", ("grad_norm", "grad_norm/router", "grad_norm/experts", "grad_norm/attention"),
+          "", ("all", "router", "experts", "attention")),
+    Chart("violation", "Router imbalance", ("router/max_violation",), "most loaded ÷ fair share − 1"),
+    Chart("entropy", "Router entropy", ("router/entropy", "router/skip_share"), "1 is even", ("entropy", "skip share")),
+    Chart("time", "Step time", ("time/data", "time/forward_backward", "time/optimizer", "time/checkpoint"),
+          "s", ("data", "forward + backward", "optimizer", "checkpoint"), is_stacked=True),
+    Chart("mfu", "FLOPs utilisation", ("mfu", "mfu_spec"), "share of the peak", ("of measured peak", "of maker's peak"),
+          tick_format=".0%"),
+    Chart("rates", "Learning rates", ("lr/muon", "lr/adamw"), "", ("Muon", "AdamW"), tick_format="~e"),
+)  # fmt: skip
+CHARTS_BY_ID = {chart.id: chart for chart in CHARTS}
+
+
+def chart_of(chart_id: str) -> Chart:
+    """A card of the run page, or the card of any one series by its key."""
+    return CHARTS_BY_ID.get(chart_id) or Chart(chart_id, chart_id, (chart_id,))
+
+
+def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, step_scale: float = 1.0) -> Figure:
+    """Lines over steps, or over tokens with `step_scale` tokens a step.
+
+    A smoothed line keeps the raw one faintly behind it; buckets show their least and greatest value as a band; what is
+    no finite number is a gap with a cross where the line was last seen.
+    """
+    names = chart.names or tuple("" if len(chart.keys) == 1 else key for key in chart.keys)
+    traces: list[Figure] = []
+    for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
+        x = [step * step_scale for step in curve.steps]
+        if not x:
+            continue
+        if chart.is_stacked:
+            traces.append(_line(name, index, x, curve.values, stackgroup="all"))
+            continue
+        if curve.min != curve.max:
+            traces.append(_band(index, x, curve))
+        smooth = smoothed(curve.values, smoothing) if smoothing else curve.values
+        if smoothing and len(x) > 1:
+            traces.append(_line(name, index, x, curve.values, opacity=0.25, showlegend=False, hoverinfo="skip"))
+        traces.append(_line(name, index, x, smooth))
+        if marks := _marks(name, index, x, curve.values):
+            traces.append(marks)
+    return {"data": traces, "layout": _layout(chart, len({trace["meta"] for trace in traces}) > 1)}
+
+
+def load_figure(layers: Sequence[Sequence[int]]) -> Figure:
+    """Layer × expert heat map of load ÷ fair share; 1 is the middle of the scale."""
+    return _heat_map(
+        [[f"{index}" for index in range(len(layers[0]))], [f"{index}" for index in range(len(layers))]],
+        [_shares(load) for load in layers],
+        [list(load) for load in layers],
+        ("expert", "layer"),
+    )
+
+
+def layer_figure(steps: Sequence[int], loads: Sequence[Sequence[int]]) -> Figure:
+    """Expert × time heat map of one layer."""
+    experts = range(len(loads[0])) if loads else range(0)
+    shares = [_shares(load) for load in loads]
+    figure = _heat_map(
+        [list(steps), [f"{expert}" for expert in experts]],
+        [[share[expert] for share in shares] for expert in experts],
+        [[load[expert] for load in loads] for expert in experts],
+        ("step", "expert"),
+    )
+    figure["layout"]["xaxis"]["type"] = "linear"
+    return figure
+
+
+def smoothed(values: Sequence[float], weight: float) -> list[float]:
+    """Exponential mean without the bias of its start; what is not finite is passed through and not counted."""
+    mean, share, result = 0.0, 0.0, []
+    for value in values:
+        if not math.isfinite(value):
+            result.append(value)
+            continue
+        mean = weight * mean + (1 - weight) * value
+        share = weight * share + (1 - weight)
+        result.append(mean / share)
+    return result
+
+
+def _line(name: str, index: int, x: Sequence[float], y: Sequence[float], **more: Any) -> Figure:
+    """`meta` is the number of the series; the browser has a colour for each."""
+    return {
+        "type": "scatter",
+        # A single point has no line to be seen by.
+        "mode": "lines" if len(x) > 1 else "markers",
+        "name": html.escape(name),
+        "meta": index,
+        "x": x,
+        "y": [value if math.isfinite(value) else None for value in y],
+        **more,
+    }
+
+
+def _band(index: int, x: Sequence[float], curve: Curve) -> Figure:
+    pairs = [(at, low, high) for at, low, high in zip(x, curve.min, curve.max, strict=True)
+             if math.isfinite(low) and math.isfinite(high)]  # fmt: skip
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "meta": index,
+        "x": [at for at, _, _ in pairs] + [at for at, _, _ in reversed(pairs)],
+        "y": [high for _, _, high in pairs] + [low for _, low, _ in reversed(pairs)],
+        "fill": "toself",
+        "opacity": 0.18,
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _marks(name: str, index: int, x: Sequence[float], values: Sequence[float]) -> Figure | None:
+    """Crosses where a value was NaN or infinite, at the height of the last finite one."""
+    at, heights, words, last = [], [], [], 0.0
+    for place, value in zip(x, values, strict=True):
+        if math.isfinite(value):
+            last = value
+            continue
+        at.append(place)
+        heights.append(last)
+        words.append("NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞"))
+    if not at:
+        return None
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": html.escape(name),
+        "meta": index,
+        "x": at,
+        "y": heights,
+        "text": words,
+        "marker": {"symbol": "x-thin-open", "size": 8, "line": {"width": 2}},
+        "hovertemplate": "%{text}<extra></extra>",
+        "showlegend": False,
+    }
+
+
+def _layout(chart: Chart, has_legend: bool) -> Figure:
+    return {
+        "showlegend": has_legend,
+        "xaxis": {"tickformat": "~s"},
+        "yaxis": {"tickformat": chart.tick_format, "rangemode": "tozero" if chart.is_stacked else "normal"},
+        "hovermode": "x unified",
+    }
+
+
+def _shares(load: Sequence[int]) -> list[float]:
+    total = sum(load)
+    return [tokens * len(load) / total if total else 0.0 for tokens in load]
+
+
+def _heat_map(axes: list[list], shares: list[list[float]], tokens: list[list[int]], titles: tuple[str, str]) -> Figure:
+    across, down = titles
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "x": axes[0],
+                "y": axes[1],
+                "z": shares,
+                "customdata": tokens,
+                "zmin": 0,
+                "zmid": 1,
+                "zmax": max(2.0, max((max(row, default=0.0) for row in shares), default=0.0)),
+                "hovertemplate": f"{down} %{{y}}, {across} %{{x}}<br>"
+                "%{z:.2f} × fair share, %{customdata:,} tokens<extra></extra>",
+                "xgap": 1,
+                "ygap": 1,
+                "colorbar": {"thickness": 10, "outlinewidth": 0, "title": {"text": "× fair"}},
+            }
+        ],
+        "layout": {
+            "xaxis": {"title": {"text": across}, "type": "category", "showgrid": False},
+            "yaxis": {"title": {"text": down}, "type": "category", "autorange": "reversed", "showgrid": False},
+        },
+    }

@@ -1,0 +1,105 @@
+"""What the run's page draws and tails, as JSON for the browser's session."""
+
+import json
+from collections.abc import Iterator
+
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.views.decorators.http import require_GET
+
+from webapp.metrics import figures, selectors
+from webapp.pages.runs import get_run
+from webapp.runs.models import Run
+
+_MOST_CHARTS = 60
+
+
+@require_GET
+def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Figures of some charts by id: ?ids=loss&ids=mfu, with smoothing=0…0.99 and x=step|tokens."""
+    run = get_run(run_id)
+    charts = [figures.chart_of(chart_id) for chart_id in request.GET.getlist("ids")[:_MOST_CHARTS]]
+    keys = list(dict.fromkeys(key for chart in charts for key in chart.keys))
+    curves = {curve.key: curve for curve in selectors.read_curves(run, keys, max_points=_points(request))}
+    return _json(
+        {
+            chart.id: figures.line_figure(
+                chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request),
+                step_scale=run.tokens_per_step if request.GET.get("x") == "tokens" else 1,
+            )
+            for chart in charts
+        }
+    )  # fmt: skip
+
+
+@require_GET
+def router_figures(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Both heat maps and the figures beside them: ?layer=N&step=N, the newest step by default."""
+    run = get_run(run_id)
+    state = selectors.read_router(run, _number(request, "step"))
+    if state is None:
+        return _json({"step": None})
+    worst = max(range(len(state.layers)), key=lambda layer: selectors.violation(state.layers[layer]))
+    layer = _number(request, "layer")
+    layer = worst if layer is None else min(layer, len(state.layers) - 1)
+    steps, loads = selectors.read_layer(run, layer)
+    return _json(
+        {
+            "step": state.step,
+            "steps": steps,
+            "layer": layer,
+            "worst_layer": worst,
+            "worst_violation": selectors.violation(state.layers[worst]),
+            "entropy": state.entropy,
+            "dead_experts": state.dead_experts,
+            "skip_share": state.skip_share,
+            "tokens": sum(state.layers[0]) + state.skipped[0],
+            "load": figures.load_figure(state.layers),
+            "layer_load": figures.layer_figure(steps, loads),
+        }
+    )
+
+
+@require_GET
+def log_lines(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Log lines: the newest, or ?after=ID or ?before=ID, with search and level."""
+    lines = selectors.read_log(
+        get_run(run_id), search=request.GET.get("search", "").replace("\x00", ""), level=request.GET.get("level", ""),
+        before=_number(request, "before"), after=_number(request, "after"),
+    )  # fmt: skip
+    return _json([[line.pk, line.time.isoformat(), line.level, line.source, line.attempt, line.text] for line in lines])
+
+
+@require_GET
+def log_file(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The whole log as text, in pieces so that its length does not matter."""
+    run = get_run(run_id)
+    answer = StreamingHttpResponse(_log_pieces(run), content_type="text/plain; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="run-{run.pk}.log"'
+    return answer
+
+
+def _log_pieces(run: Run) -> Iterator[str]:
+    after = -1
+    while lines := selectors.read_log(run, after=after, limit=5000):
+        yield "".join(f"{line.time.isoformat()} {line.level} {line.source}: {line.text}\n" for line in lines)
+        after = lines[-1].pk
+
+
+def _json(value: object) -> HttpResponse:
+    return HttpResponse(json.dumps(value, allow_nan=False), content_type="application/json")
+
+
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.GET.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _points(request: HttpRequest) -> int:
+    return max(50, min(_number(request, "points") or selectors.MAX_POINTS, selectors.MAX_POINTS))
+
+
+def _smoothing(request: HttpRequest) -> float:
+    try:
+        return max(0.0, min(float(request.GET.get("smoothing", "0")), 0.999))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,219 @@
+"""The form of a new run, generated from the one schema: a field for each field, its meaning, unit and bounds."""
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from webapp.runs.models import Priority
+from zaya_model.config import RunConfig
+from zaya_model.errors import ConfigError, Problem
+from zaya_model.presets import load_preset
+
+# What most people change; the rest is folded away.
+FRONT = (
+    "data.path", "train.steps", "train.global_batch_size", "data.sequence_length", "optimizer.muon_learning_rate",
+    "optimizer.adamw_learning_rate", "train.seed",
+)  # fmt: skip
+
+
+@dataclass
+class Input:
+    """One field as the template draws it."""
+
+    name: str  # dotted
+    help: str
+    unit: str
+    bounds: str
+    kind: Literal["text", "number", "choice", "flag"]
+    preset_text: str
+    text: str
+    choices: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def label(self) -> str:
+        """The field's own name in words."""
+        return self.name.split(".")[1].replace("_", " ")
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it differs from the preset."""
+        return self.text != self.preset_text
+
+
+@dataclass
+class Section:
+    """The inputs of one section of the schema."""
+
+    name: str
+    help: str
+    inputs: list[Input]
+
+    @property
+    def is_open(self) -> bool:
+        """Folded, unless something in it was changed or is wrong."""
+        return any(entry.error or entry.is_changed for entry in self.inputs)
+
+    @property
+    def num_changed(self) -> int:
+        """Fields that differ from the preset."""
+        return sum(entry.is_changed for entry in self.inputs)
+
+
+@dataclass
+class RunForm:
+    """What was typed, what is wrong with it, and the config it makes when nothing is."""
+
+    preset: str
+    name: str = ""
+    tags: str = ""
+    notes: str = ""
+    priority: int = Priority.NORMAL
+    front: list[Input] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    config: RunConfig | None = None
+    name_error: str = ""
+    general_errors: list[str] = field(default_factory=list)
+
+    @property
+    def tag_list(self) -> list[str]:
+        """Tags, typed with commas between."""
+        return [tag.strip() for tag in self.tags.split(",") if tag.strip()]
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything must be mended."""
+        inputs = [*self.front, *(entry for section in self.sections for entry in section.inputs)]
+        return bool(self.name_error or self.general_errors or any(entry.error for entry in inputs))
+
+
+def build_form(preset: str, typed: Mapping[str, str] | None = None, config: RunConfig | None = None) -> RunForm:
+    """The form of a preset, filled with what was typed, or with another run's config. Raises ConfigError."""
+    base = load_preset(preset)
+    inputs = {name: _input(name, base, config or base) for name in _field_names()}
+    typed = typed or {}
+    form = RunForm(
+        preset, typed.get("name", ""), typed.get("tags", ""), typed.get("notes", ""),
+        int(typed["priority"]) if typed.get("priority", "") in map(str, Priority.values) else Priority.NORMAL,
+    )  # fmt: skip
+    for name, entry in inputs.items():
+        if entry.kind == "flag" and "submitted" in typed:
+            entry.text = "true" if name in typed else "false"
+        else:
+            entry.text = typed.get(name, entry.text)
+    form.front = [inputs[name] for name in FRONT]
+    folded = [entry for name, entry in inputs.items() if name not in FRONT]
+    form.sections = [
+        Section(section, info.annotation.__doc__ or "", [e for e in folded if e.name.startswith(f"{section}.")])
+        for section, info in RunConfig.model_fields.items()
+    ]
+    _check(form, inputs)
+    return form
+
+
+def _check(form: RunForm, inputs: Mapping[str, Input]) -> None:
+    """Validate by the schema and put each problem at its field."""
+    overrides, problems = {}, []
+    for name, entry in inputs.items():
+        if entry.is_changed:
+            try:
+                overrides[name] = _parse(name, entry.text)
+            except ValueError as error:
+                problems.append(Problem(name, str(error)))
+    if not problems:
+        try:
+            form.config = load_preset(form.preset, overrides)
+        except ConfigError as error:
+            problems = error.problems
+    for problem in problems:
+        if problem.path in inputs:
+            inputs[problem.path].error = f"{problem.message[0].upper()}{problem.message[1:]}."
+        else:
+            form.general_errors.append(str(problem))
+
+
+def _parse(name: str, text: str) -> Any:
+    """Text as the type of its field. Raises ValueError saying what would be right."""
+    text, annotation = text.strip(), _info(name).annotation
+    kind, is_optional = _bare(annotation)
+    if not text and is_optional:
+        return None
+    if kind is bool:
+        return text == "true"
+    if kind is int:
+        try:
+            return int(text.replace(",", "").replace("_", "").replace(" ", ""))
+        except ValueError:
+            raise ValueError(f"write a whole number, not {text!r}" if text else "write a whole number") from None
+    if kind is float:
+        try:
+            return float(text.replace(",", "."))
+        except ValueError:
+            raise ValueError(f"write a number such as 0.001 or 3e-4, not {text!r}") from None
+    if get_origin(kind) is tuple:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _input(name: str, base: RunConfig, config: RunConfig) -> Input:
+    info = _info(name)
+    kind, _ = _bare(info.annotation)
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    shape = "choice" if choices else "flag" if kind is bool else "number" if kind in (int, float) else "text"
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    return Input(
+        name=name, help=info.description or "", unit=str(extra.get("unit", "")), bounds=_bounds(info), kind=shape,
+        preset_text=_text(_value(base, name)), text=_text(_value(config, name)), choices=tuple(map(str, choices)),
+    )  # fmt: skip
+
+
+def _field_names() -> list[str]:
+    return [
+        f"{section}.{name}"
+        for section, info in RunConfig.model_fields.items()
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
+        for name in info.annotation.model_fields
+    ]
+
+
+def _info(name: str) -> FieldInfo:
+    section, field_name = name.split(".")
+    return RunConfig.model_fields[section].annotation.model_fields[field_name]
+
+
+def _bare(annotation: Any) -> tuple[Any, bool]:
+    """A type without its `| None`, and whether it had one."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+        return kinds[0], len(kinds) < len(get_args(annotation))
+    return annotation, False
+
+
+def _bounds(info: FieldInfo) -> str:
+    """Bounds in words, from the schema's own metadata."""
+    words = []
+    for rule in info.metadata:
+        for sign, attribute in (("≥", "ge"), (">", "gt"), ("≤", "le"), ("<", "lt")):
+            value = getattr(rule, attribute, None)
+            if value is not None:
+                words.append(f"{sign} {value:,}" if isinstance(value, int) else f"{sign} {value:g}")
+    return ", ".join(words)
+
+
+def _value(config: RunConfig, name: str) -> Any:
+    section, field_name = name.split(".")
+    return getattr(getattr(config, section), field_name)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

@@ -1,0 +1,201 @@
+"""Pages of runs: the list, a new one, one run, and the buttons on it."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from webapp.checkpoints.selectors import list_checkpoints
+from webapp.fleet.selectors import usable_nodes
+from webapp.metrics.figures import CHARTS
+from webapp.metrics.selectors import list_keys
+from webapp.pages.forms import RunForm, build_form
+from webapp.pages.summary import summarise
+from webapp.runs import selectors, services, states
+from webapp.runs.models import Priority, Run, RunState
+from zaya_model.errors import ConfigError
+from zaya_model.plan import count_parameters, estimate_memory
+from zaya_model.presets import build, load_preset, preset_names, preset_summary, to_toml
+
+PAGE_SIZE = 50
+
+
+@require_GET
+def run_list(request: HttpRequest) -> HttpResponse:
+    """Every run, filtered and sorted; the rows alone when the page asks for what changed."""
+    query = {name: request.GET.get(name, "").replace("\x00", "") for name in ("search", "state", "tag", "sort")}
+    query["sort"] = query["sort"] or "newest"
+    page = max(1, int(request.GET["page"])) if request.GET.get("page", "").isdecimal() else 1
+    page = min(page, 100_000)
+    first = (page - 1) * PAGE_SIZE
+    found = list(selectors.list_runs(**query)[first : first + PAGE_SIZE + 1])
+    context = {
+        "summaries": summarise(found[:PAGE_SIZE]),
+        "query": query,
+        "page": page,
+        "has_next": len(found) > PAGE_SIZE,
+        "states": RunState.choices,
+        "sorts": selectors.SORTS,
+        "is_filtered": any(query[name] for name in ("search", "state", "tag")),
+        "num_nodes": usable_nodes().count(),
+    }
+    return render(request, "runs/_rows.html" if "rows" in request.GET else "runs/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def new_run(request: HttpRequest) -> HttpResponse:
+    """The form; a POST queues the run or shows what is wrong, with all that was typed."""
+    if not request.user.can_operate:
+        raise PermissionDenied("Viewers may not start runs; ask an administrator for the operator role.")
+    if request.method == "GET":
+        return render(request, "runs/new.html", _form_context(_empty_form(request)))
+    form = build_form(_preset_of(request.POST.get("preset", "")), request.POST)
+    if not form.name.strip():
+        form.name_error = "Give the run a name, so that you find it again."
+    if form.config is not None and not form.has_errors:
+        try:
+            run = services.create_run(
+                owner=request.user, name=form.name, preset=form.preset, config=form.config, tags=form.tag_list,
+                notes=form.notes, priority=Priority(form.priority),
+            )  # fmt: skip
+        except ValidationError as error:
+            form.general_errors += error.messages
+        else:
+            return redirect("run", run.pk)
+    return render(request, "runs/new.html", _form_context(form), status=422)
+
+
+@require_POST
+def plan_run(request: HttpRequest) -> HttpResponse:
+    """What the form as typed would need; asked while typing."""
+    return render(
+        request, "runs/_plan.html", _form_context(build_form(_preset_of(request.POST["preset"]), request.POST))
+    )
+
+
+@require_GET
+def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
+    """One run, live."""
+    run = get_run(run_id)
+    context = _head_context(request, run) | {
+        "charts": CHARTS,
+        "other_keys": [key for key in list_keys(run) if not any(key in chart.keys for chart in CHARTS)],
+        "checkpoints": list_checkpoints(run),
+        "events": selectors.timeline(run),
+        "layers": range(run.config["model"]["num_hidden_layers"]),
+        "config_toml": _toml(run),
+        "differences": _differences(run),
+    }
+    return render(request, "runs/run.html", context)
+
+
+@require_GET
+def run_fragment(request: HttpRequest, run_id: int, part: str) -> HttpResponse:
+    """One part of the run's page, for the live stream to replace."""
+    run = get_run(run_id)
+    contexts: dict[str, Any] = {
+        "head": lambda: _head_context(request, run),
+        "checkpoints": lambda: {"run": run, "checkpoints": list_checkpoints(run)},
+        "timeline": lambda: {"run": run, "events": selectors.timeline(run)},
+    }
+    if part not in contexts:
+        raise Http404(f"There is no part {part}.")
+    return render(request, f"runs/_{part}.html", contexts[part]())
+
+
+@require_POST
+def stop_run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The stop button."""
+    return _act(request, run_id, services.request_stop)
+
+
+@require_POST
+def resume_run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """The start-again button."""
+    return _act(request, run_id, services.resume_run)
+
+
+def get_run(run_id: int) -> Run:
+    """The run of this number. Raises Http404."""
+    run = Run.objects.select_related("owner").filter(pk=min(run_id, 2**63 - 1)).first()
+    if run is None:
+        raise Http404(f"There is no run {run_id}.")
+    return run
+
+
+def _act(request: HttpRequest, run_id: int, action: Any) -> HttpResponse:
+    if not request.user.can_operate:
+        raise PermissionDenied("Viewers may not stop or start runs; ask an administrator for the operator role.")
+    try:
+        action(get_run(run_id), actor=request.user)
+    except states.NotAllowed as error:
+        messages.warning(request, str(error))
+    return redirect("run", run_id)
+
+
+def _empty_form(request: HttpRequest) -> RunForm:
+    """A fresh form, with what was typed before another preset was chosen, or filled from another run."""
+    kept = {name: request.GET[name] for name in ("name", "tags", "notes", "priority") if name in request.GET}
+    like = request.GET.get("like", "")
+    if like.isdecimal():
+        run = get_run(int(like))
+        preset = run.preset if run.preset in preset_names() else preset_names()[0]
+        try:
+            config = build(run.config)
+        except ConfigError:
+            config = None
+        kept = {"name": f"{run.name} again", "tags": ", ".join(run.tags), "priority": str(run.priority), **kept}
+        return build_form(preset, kept, config)
+    return build_form(_preset_of(request.GET.get("preset", "")), kept)
+
+
+def _preset_of(name: str) -> str:
+    return name if name in preset_names() else preset_names()[0]
+
+
+def _form_context(form: RunForm) -> dict[str, Any]:
+    context: dict[str, Any] = {
+        "form": form,
+        "presets": [(name, preset_summary(name)) for name in preset_names()],
+        "priorities": Priority.choices,
+    }
+    if form.config is not None:
+        context |= {
+            "parameters": count_parameters(form.config.model),
+            "memory": estimate_memory(form.config),
+            "tokens_per_step": form.config.tokens_per_step,
+            "tokens": form.config.tokens_per_step * form.config.train.steps,
+        }
+    return context
+
+
+def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
+    return {
+        "run": run,
+        "summary": summarise([run])[0],
+        "may_stop": request.user.can_operate and (states.may(run, "ask_to_stop") or states.may(run, "cancel")),
+        "may_resume": request.user.can_operate and states.may(run, "resume"),
+    }
+
+
+def _toml(run: Run) -> str:
+    try:
+        return to_toml(build(run.config))
+    except ConfigError as error:
+        return f"# This config is of another version: {error}"
+
+
+def _differences(run: Run) -> list[tuple[str, Any, Any]]:
+    """Fields that differ from the preset: name, the preset's value, this run's value."""
+    if run.preset not in preset_names():
+        return []
+    base = load_preset(run.preset).model_dump(mode="json")
+    return [
+        (f"{section}.{name}", base.get(section, {}).get(name), value)
+        for section, fields in run.config.items()
+        for name, value in fields.items()
+        if base.get(section, {}).get(name) != value
+    ]

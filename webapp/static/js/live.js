@@ -1,0 +1,66 @@
+// One stream a page. It brings notices; what a page shows is read again, at most twice a second, never in a hidden tab.
+
+const PAUSE_MS = 500;
+
+/** Call `refresh(topics)` when something changed; topics is a set, with "all" after every (re)connection. */
+export function follow(runId, refresh) {
+  const news = new Set();
+  let timer = null;
+  let isBusy = false;
+
+  const flush = async () => {
+    timer = null;
+    if (document.hidden || isBusy || !news.size) return;
+    const topics = new Set(news);
+    news.clear();
+    isBusy = true;
+    try {
+      await refresh(topics);
+    } catch (error) {
+      for (const topic of topics) news.add(topic);
+      console.warn("refresh failed, tried again with the next notice", error);
+    } finally {
+      isBusy = false;
+      if (news.size) schedule();
+    }
+  };
+  const schedule = () => {
+    timer ??= setTimeout(flush, PAUSE_MS);
+  };
+  const tell = (topics) => {
+    for (const topic of topics) news.add(topic);
+    schedule();
+  };
+
+  const stale = document.getElementById("stale");
+  const source = new EventSource(runId ? `/live?run=${runId}` : "/live");
+  source.addEventListener("notice", (event) => {
+    stale.hidden = true;
+    tell(JSON.parse(event.data).topics ?? ["all"]);
+  });
+  source.addEventListener("error", () => {
+    stale.hidden = false;
+    // The browser gives up on an answer that is no stream, such as during a restart.
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  });
+  document.addEventListener("visibilitychange", () => schedule());
+  return tell;
+}
+
+/** Fetch JSON or, with `as: "text"`, a fragment; a login that ran out leads to the login page. */
+export async function read(url, { as = "json", signal } = {}) {
+  const answer = await fetch(url, { headers: { Accept: "application/json, text/html" }, signal });
+  if (answer.redirected && new URL(answer.url).pathname === "/login") location.reload();
+  if (!answer.ok) throw new Error(`${url}: ${answer.status}`);
+  return answer[as]();
+}
+
+/** Replace what a fragment shows, unless the keyboard is in it. */
+export function replace(element, html) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
+  const scroll = element.querySelector(".timeline")?.scrollTop ?? 0;
+  element.innerHTML = html;
+  if (focused) document.getElementById(focused)?.focus();
+  const list = element.querySelector(".timeline");
+  if (list) list.scrollTop = scroll;
+}
