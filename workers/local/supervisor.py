@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from workers.local.servers import as_user
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _LONGEST_PAUSE = 10.0
@@ -40,7 +42,7 @@ class Child:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **self.environment},
-                user=self.user,
+                **as_user(self.user),
                 cwd="/" if self.user else None,
                 start_new_session=True,
                 preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, self.stop_signal),

@@ -1,0 +1,1 @@
+"""The specification, in the same folders and names as what it specifies."""

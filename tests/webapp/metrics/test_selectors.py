@@ -1,0 +1,95 @@
+"""What a chart is given: exact points where they fit, spikes at every zoom, one curve over all attempts."""
+
+import math
+
+import pytest
+
+from webapp.metrics import selectors
+
+
+def values_at(curve):
+    return dict(zip(curve.steps, curve.values, strict=True))
+
+
+def test_short_series_come_exactly(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 3.0), (2, 2.5), (5, 2.0)])
+    (curve,) = selectors.read_curves(run, ["loss"])
+    assert (curve.steps, curve.values) == ([1, 2, 5], [3.0, 2.5, 2.0])
+
+
+@pytest.mark.parametrize("max_points", [10, 100, 1000])
+def test_single_spike_is_seen_at_every_resolution(run, start, log_metrics, max_points):
+    start(run)
+    log_metrics(run, 1, loss=[(step, 1e6 if step == 1234 else 1.0) for step in range(5000)])
+    (curve,) = selectors.read_curves(run, ["loss"], max_points=max_points)
+    assert len(curve.steps) <= max_points + 1
+    assert max(curve.max) == 1e6
+
+
+def test_buckets_do_not_move_while_the_run_grows(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(step, float(step)) for step in range(2500)])
+    (before,) = selectors.read_curves(run, ["loss"], max_points=100)
+    log_metrics(run, 1, loss=[(step, float(step)) for step in range(2500, 3000)])
+    (after,) = selectors.read_curves(run, ["loss"], max_points=100)
+    assert before.steps[:-1] == after.steps[: len(before.steps) - 1]
+
+
+def test_zoom_gives_exact_points_again(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(step, float(step)) for step in range(3000)])
+    (curve,) = selectors.read_curves(run, ["loss"], max_points=100, first_step=1000, last_step=1050)
+    assert curve.steps == list(range(1000, 1051))
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_values_that_are_no_numbers_are_kept(run, start, log_metrics, odd):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 1.0), (2, odd), (3, 3.0)])
+    (curve,) = selectors.read_curves(run, ["loss"])
+    assert repr(values_at(curve)[2]) == repr(odd)
+    assert values_at(curve)[3] == 3.0
+
+
+def test_later_attempt_wins_from_its_first_step_on(run, start, log_metrics):
+    from webapp.runs.services import open_placements, placement_exited
+
+    start(run)
+    log_metrics(run, 1, loss=[(step, 1.0) for step in range(1, 101)])
+    placement_exited(open_placements(run)[0], exit_code=-9)
+    run.refresh_from_db()
+    start(run, from_step=50)
+    log_metrics(run, 2, loss=[(step, 2.0) for step in range(51, 81)])
+    (curve,) = selectors.read_curves(run, ["loss"])
+    assert curve.steps == list(range(1, 81))
+    assert values_at(curve)[50] == 1.0
+    assert values_at(curve)[51] == 2.0
+
+
+def test_repeated_step_shows_its_last_value(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 1.0)])
+    log_metrics(run, 1, loss=[(1, 9.0)])
+    (curve,) = selectors.read_curves(run, ["loss"])
+    assert curve.values == [9.0]
+
+
+def test_unknown_key_gives_an_empty_curve(run, start):
+    start(run)
+    (curve,) = selectors.read_curves(run, ["nothing"])
+    assert curve.steps == []
+
+
+def test_newest_values_are_known_without_reading_points(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 3.0), (2, 2.0)])
+    assert selectors.last_values([run], ["loss", "mfu"]) == {run.pk: {"loss": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("load", "violation", "entropy"), [([5, 5], 0.0, 1.0), ([10, 0], 1.0, 0.0), ([0, 0], 0.0, 1.0), ([7], 0.0, 1.0)]
+)
+def test_balance_of_a_load(load, violation, entropy):
+    assert selectors.violation(load) == pytest.approx(violation)
+    assert selectors.entropy(load) == pytest.approx(entropy)
