@@ -100,6 +100,9 @@ class ModelConfig(Section):
     lm_head_bias: bool = False
     """Give the output head a bias."""
 
+    pad_token_id: int | None = Field(None, ge=0)
+    """Id whose row of the embedding learns nothing from where it is read, as transformers has it; empty means none."""
+
     initializer_range: float = Field(0.02, gt=0.0, le=1.0)
     """Standard deviation of the initial weights."""
 
@@ -118,6 +121,12 @@ class ModelConfig(Section):
         rotated = int(self.head_dim * self.partial_rotary_factor)
         if rotated % 2:
             raise _misfit("partial_rotary_factor", f"must rotate an even number of channels, not {rotated}")
+        return self
+
+    @model_validator(mode="after")
+    def _pad_token_fits(self) -> Self:
+        if self.pad_token_id is not None and self.pad_token_id >= self.vocab_size:
+            raise _misfit("pad_token_id", f"must be below vocab_size ({self.vocab_size})")
         return self
 
     @model_validator(mode="after")

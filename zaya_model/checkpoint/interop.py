@@ -25,6 +25,7 @@ _SAME_NAME = (
     "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
     "cca_time0", "cca_time1", "num_experts", "moe_intermediate_size", "router_hidden_size", "max_position_embeddings",
     "rms_norm_eps", "tie_word_embeddings", "attention_bias", "lm_head_bias", "initializer_range", "sliding_window",
+    "pad_token_id",
 )  # fmt: skip
 _LAYER_TYPES = {"hybrid": "full", "hybrid_sliding": "sliding"}
 # Fields that change no number of a forward pass, or that only describe the file.
@@ -36,7 +37,6 @@ _IGNORED = frozenset(
         "torch_dtype",
         "dtype",
         "use_cache",
-        "pad_token_id",
         "bos_token_id",
         "eos_token_id",
         "output_router_logits",

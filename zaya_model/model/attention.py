@@ -135,6 +135,10 @@ class Attention(nn.Module):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, token_mask_BS: Tensor | None) -> Tensor:
         grouped = self.heads != self.kv_heads
         S, T = q.shape[2], k.shape[2]
+        if T == 1:
+            # The formula as it stands: its gradients are exactly 0, a fused kernel's are rounding errors.
+            k, v = (x.repeat_interleave(self.heads // self.kv_heads, dim=1) for x in (k, v))
+            return (q * k).sum(dim=-1, keepdim=True).softmax(dim=-1) * v
         if token_mask_BS is None and self.window is None and S in (1, T):
             return F.scaled_dot_product_attention(q, k, v, is_causal=S > 1, enable_gqa=grouped)
         sees = torch.ones(S, T, dtype=torch.bool, device=q.device).tril(T - S)

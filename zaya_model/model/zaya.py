@@ -21,7 +21,7 @@ class Model(nn.Module):
         super().__init__()
         self.config = config
         types = config.layer_types or ("full",) * config.num_hidden_layers
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
         self.input_scale = nn.Parameter(torch.ones(config.hidden_size))
         self.input_bias = nn.Parameter(torch.zeros(config.hidden_size))
         self.blocks = nn.ModuleList(
@@ -89,6 +89,7 @@ class Model(nn.Module):
         """Set every parameter; the same seed gives the same weights on any device.
 
         matrices, convolutions, experts, embedding   normal(0, initializer_range)
+        the embedding's row of the pad token         0
         biases                                       0
         norms, scales, depth scales                  1
         key temperatures                             key_temperature
@@ -105,6 +106,8 @@ class Model(nn.Module):
             else:
                 drawn = torch.empty(parameter.shape).normal_(0.0, self.config.initializer_range, generator=generator)
                 parameter.copy_(drawn)
+        if self.config.pad_token_id is not None:
+            self.embed_tokens.weight[self.config.pad_token_id] = 0.0
         for block in self.blocks:
             block.router.balancing_bias.zero_()[-1] = SKIP_BIAS
             block.router.counts.zero_()
