@@ -4,7 +4,9 @@ Every field has a docstring (meaning and when to change it), bounds, and a unit 
 nothing but pydantic, so the web process can read it without loading torch.
 """
 
-from typing import Literal, Self
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -207,11 +209,66 @@ class BalanceConfig(Section):
     """Count the skip class among those that should get a fair share."""
 
 
+class PhaseConfig(Section):
+    """A stretch of the run with data, length or rates of its own; what is left out is as in the other sections."""
+
+    name: str = Field(min_length=1, max_length=100)
+    """What the phase is called on the timeline."""
+
+    steps: int | None = Field(None, ge=1, le=1_000_000_000, json_schema_extra=_unit("steps"))
+    """Optimiser steps of the phase; give this or `tokens`."""
+
+    tokens: int | None = Field(None, ge=1, le=10**15, json_schema_extra=_unit("tokens"))
+    """Tokens of the phase, rounded up to whole steps; give this or `steps`."""
+
+    mix: dict[str, float] = Field(default_factory=dict)
+    """Share of each data path, `{"web": 0.8, "code": 0.2}`; shares are relative. Empty means data.path alone."""
+
+    sequence_length: int | None = Field(None, ge=1, le=1_048_576, json_schema_extra=_unit("tokens"))
+    """Tokens of one sequence."""
+
+    global_batch_size: int | None = Field(None, ge=1, le=1_048_576, json_schema_extra=_unit("sequences"))
+    """Sequences of one optimiser step over all processes."""
+
+    micro_batch_size: int | None = Field(None, ge=1, le=65_536, json_schema_extra=_unit("sequences"))
+    """Sequences one process takes at once."""
+
+    rope_theta: float | None = Field(None, ge=1.0)
+    """Base of the rotary embedding, raised when sequences become longer."""
+
+    muon_learning_rate: float | None = Field(None, gt=0.0, le=1.0)
+    """Peak learning rate of the matrices."""
+
+    adamw_learning_rate: float | None = Field(None, gt=0.0, le=1.0)
+    """Peak learning rate of the rest."""
+
+    final_learning_rate_fraction: float | None = Field(None, ge=0.0, le=1.0)
+    """Share of the peak that the cosine ends at."""
+
+    warmup_steps: int | None = Field(None, ge=0, json_schema_extra=_unit("steps"))
+    """Steps of linear warm-up; phases after the first have none unless they say so."""
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> Self:
+        if (self.steps is None) == (self.tokens is None):
+            raise _misfit("steps", "give either steps or tokens")
+        return self
+
+    @model_validator(mode="after")
+    def _shares_are_positive(self) -> Self:
+        if any(share <= 0 for share in self.mix.values()):
+            raise _misfit("mix", "every share must be above 0; leave out what is not wanted")
+        return self
+
+
 class TrainConfig(Section):
     """How long, how much at once, and how carefully."""
 
     steps: int = Field(1000, ge=1, le=1_000_000_000, json_schema_extra=_unit("steps"))
-    """Optimiser steps of the whole run."""
+    """Optimiser steps of the whole run, all phases together."""
+
+    phases: tuple[PhaseConfig, ...] = ()
+    """Stretches of the run with data, length or rates of their own, one after another; empty means one for all."""
 
     global_batch_size: int = Field(8, ge=1, le=1_048_576, json_schema_extra=_unit("sequences"))
     """Sequences of one optimiser step over all processes."""
@@ -274,6 +331,40 @@ class RecoveryConfig(Section):
     """Time the trainer has to write its last checkpoint when it is asked to stop; then it is killed."""
 
 
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a run, nothing left out."""
+
+    index: int
+    name: str
+    first_step: int
+    steps: int
+    mix: dict[str, float]
+    sequence_length: int
+    global_batch_size: int
+    micro_batch_size: int
+    rope_theta: float
+    muon_learning_rate: float
+    adamw_learning_rate: float
+    final_learning_rate_fraction: float
+    warmup_steps: int
+
+    @property
+    def end(self) -> int:
+        """Steps done when the phase is over."""
+        return self.first_step + self.steps
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens of one optimiser step over all processes."""
+        return self.global_batch_size * self.sequence_length
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole phase."""
+        return self.steps * self.tokens_per_step
+
+
 class RunConfig(Section):
     """Everything a training run needs to know."""
 
@@ -293,29 +384,81 @@ class RunConfig(Section):
 
     @property
     def tokens_per_step(self) -> int:
-        """Tokens of one optimiser step over all processes."""
-        return self.train.global_batch_size * self.data.sequence_length
+        """Tokens of one optimiser step over all processes, in the first phase."""
+        return self.phases[0].tokens_per_step
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases with everything filled in; a config without any has one."""
+        given = self.train.phases or (PhaseConfig(name="all", steps=self.train.steps),)
+        found: list[Phase] = []
+        for index, phase in enumerate(given):
+            found.append(self._resolve(phase, index, found[-1].end if found else 0))
+        return tuple(found)
+
+    def phase_at(self, step: int) -> Phase:
+        """The phase that the step after `step` steps done belongs to; the last one when all are done."""
+        return next((phase for phase in self.phases if step < phase.end), self.phases[-1])
+
+    def model_at(self, step: int) -> ModelConfig:
+        """The model as it is after `step` steps: phases may have changed its rotary base."""
+        return self.model.model_copy(update={"rope_theta": self.phase_at(max(0, step - 1)).rope_theta})
+
+    def _resolve(self, phase: PhaseConfig, index: int, first_step: int) -> Phase:
+        def value(own: Any, otherwise: Any) -> Any:
+            return otherwise if own is None else own
+
+        length = value(phase.sequence_length, self.data.sequence_length)
+        batch = value(phase.global_batch_size, self.train.global_batch_size)
+        optimizer = self.optimizer
+        return Phase(
+            index=index,
+            name=phase.name,
+            first_step=first_step,
+            steps=phase.steps or -(-(phase.tokens or 0) // (length * batch)),
+            mix=phase.mix or {self.data.path: 1.0},
+            sequence_length=length,
+            global_batch_size=batch,
+            micro_batch_size=value(phase.micro_batch_size, self.train.micro_batch_size),
+            rope_theta=value(phase.rope_theta, self.model.rope_theta),
+            muon_learning_rate=value(phase.muon_learning_rate, optimizer.muon_learning_rate),
+            adamw_learning_rate=value(phase.adamw_learning_rate, optimizer.adamw_learning_rate),
+            final_learning_rate_fraction=value(
+                phase.final_learning_rate_fraction, optimizer.final_learning_rate_fraction
+            ),
+            warmup_steps=value(phase.warmup_steps, 0 if index else optimizer.warmup_steps),
+        )
+
+    @model_validator(mode="after")
+    def _steps_add_up(self) -> Self:
+        together = self.phases[-1].end
+        if together != self.train.steps:
+            raise _misfit("train.steps", f"the phases take {together} steps together, so this must be {together}")
+        return self
 
     @model_validator(mode="after")
     def _batch_divides(self) -> Self:
-        per_process, rest = divmod(self.train.global_batch_size, self.num_processes)
-        if rest:
-            raise _misfit(
-                "train.global_batch_size",
-                f"must be a multiple of the {self.num_processes} processes, {self.train.global_batch_size} is not",
-            )
-        if per_process % min(self.train.micro_batch_size, per_process):
-            raise _misfit(
-                "train.micro_batch_size",
-                f"must divide the {per_process} sequences each process takes, {self.train.micro_batch_size} does not",
-            )
+        for phase in self.phases:
+            section = f"train.phases.{phase.index}" if self.train.phases else "train"
+            per_process, rest = divmod(phase.global_batch_size, self.num_processes)
+            if rest:
+                raise _misfit(
+                    f"{section}.global_batch_size",
+                    f"must be a multiple of the {self.num_processes} processes, {phase.global_batch_size} is not",
+                )
+            if per_process % min(phase.micro_batch_size, per_process):
+                raise _misfit(
+                    f"{section}.micro_batch_size",
+                    f"must divide the {per_process} sequences each process takes, {phase.micro_batch_size} does not",
+                )
         return self
 
     @model_validator(mode="after")
     def _sequence_fits(self) -> Self:
-        if self.data.sequence_length > self.model.max_position_embeddings:
-            raise _misfit(
-                "data.sequence_length",
-                f"must be at most model.max_position_embeddings ({self.model.max_position_embeddings})",
-            )
+        for phase in self.phases:
+            if phase.sequence_length > self.model.max_position_embeddings:
+                raise _misfit(
+                    f"train.phases.{phase.index}.sequence_length" if self.train.phases else "data.sequence_length",
+                    f"must be at most model.max_position_embeddings ({self.model.max_position_embeddings})",
+                )
         return self

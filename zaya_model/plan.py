@@ -5,8 +5,9 @@ FLOPs count a multiply and an add as two. One token's forward pass is counted; t
 """
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from zaya_model.config import ModelConfig, RunConfig
+from zaya_model.config import ModelConfig, Phase, RunConfig
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,9 @@ def forward_flops_per_token(model: ModelConfig, sequence_length: int) -> float:
     return 2.0 * (model.num_hidden_layers * block + 2 * width_q * seen + model.vocab_size * D)
 
 
-def training_flops_per_token(config: RunConfig) -> float:
-    """Forward and backward products of one token of a run."""
-    return 3.0 * forward_flops_per_token(config.model, config.data.sequence_length)
+def training_flops_per_token(model: ModelConfig, sequence_length: int) -> float:
+    """Forward and backward products of one token."""
+    return 3.0 * forward_flops_per_token(model, sequence_length)
 
 
 @dataclass(frozen=True)
@@ -82,32 +83,43 @@ class Memory:
     weights: int
     gradients: int
     optimizer: int
+    casts: int
     activations: int
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return self.weights + self.gradients + self.optimizer + self.casts + self.activations
 
 
 def estimate_memory(config: RunConfig) -> Memory:
-    """fp32 weights, gradients and momenta; activations as about 34 values of the hidden width a block and token."""
+    """fp32 weights, gradients and momenta, and a bf16 copy of the weights where products are in bf16.
+
+    Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
+    phase with the most tokens at once.
+    """
     model, total = config.model, count_parameters(config.model)
-    muon = total.experts + total.attention + total.router
+    channels = (model.num_attention_heads + model.num_key_value_heads) * model.head_dim
+    convolutions = channels * (model.cca_time0 + 1) + channels * (model.head_dim * model.cca_time1 + 1)
+    muon = total.experts + total.attention + total.router - model.num_hidden_layers * convolutions
     value_bytes = 2 if config.train.precision == "bf16" else 4
-    tokens = min(config.train.micro_batch_size, config.train.global_batch_size) * config.data.sequence_length
+    tokens = max(
+        min(phase.micro_batch_size, phase.global_batch_size // config.num_processes) * phase.sequence_length
+        for phase in config.phases
+    )
     values = model.num_hidden_layers * (34 * model.hidden_size + 6 * model.moe_intermediate_size)
     return Memory(
         weights=4 * total.total,
         gradients=4 * total.total,
         optimizer=4 * muon + 8 * (total.total - muon),
+        casts=2 * total.total if config.train.precision == "bf16" else 0,
         activations=tokens * values * value_bytes,
     )
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a run is to be planned on; the default is ZAYA1's: 1,024 MI300X, AMD's measured bf16 rate each."""
+    """What a run is to be planned on; the defaults are MI300X at the bf16 rate AMD measures for large products."""
 
     nodes: int = 128
     gpus_per_node: int = 8
@@ -118,25 +130,43 @@ class Cluster:
 
 
 def plan(config: RunConfig, cluster: Cluster | None = None) -> dict[str, object]:
-    """All figures of a config in one JSON-ready dictionary; units are in the names."""
-    cluster = cluster or Cluster()
+    """All figures of a config in one JSON-ready dictionary; units are in the names.
+
+    Without a cluster it is planned on MI300X, as many as the config has processes.
+    """
+    cluster = cluster or Cluster(nodes=config.parallel.nodes, gpus_per_node=config.parallel.processes_per_node)
     parameters, memory = count_parameters(config.model), estimate_memory(config)
-    tokens = config.tokens_per_step * config.train.steps
-    flops = training_flops_per_token(config)
-    gpus = cluster.nodes * cluster.gpus_per_node
-    seconds = tokens * flops / (gpus * cluster.flops_per_second * cluster.utilisation)
+    rate = cluster.nodes * cluster.gpus_per_node * cluster.flops_per_second * cluster.utilisation
+    phases = [_plan_phase(config, phase, rate) for phase in config.phases]
+    tokens, seconds = sum(phase.tokens for phase in config.phases), sum(phase["seconds"] for phase in phases)
     return {
         "parameters": {**asdict(parameters), "total": parameters.total},
         "memory_bytes_per_process": {**asdict(memory), "total": memory.total},
         "fits": memory.total <= cluster.memory_bytes,
+        "steps": config.train.steps,
         "tokens": tokens,
         "tokens_per_step": config.tokens_per_step,
-        "flops_per_token": flops,
+        "flops_per_token": phases[0]["flops_per_token"],
+        "flops": sum(phase["flops_per_token"] * phase["tokens"] for phase in phases),
         "seconds": seconds,
+        "days": seconds / 86_400,
         "seconds_per_step": seconds / config.train.steps,
         "tokens_per_second": tokens / seconds,
-        "energy_joules": seconds * gpus * cluster.watts_per_gpu,
+        "energy_joules": seconds * cluster.nodes * cluster.gpus_per_node * cluster.watts_per_gpu,
+        "phases": phases,
         "cluster": asdict(cluster),
+    }
+
+
+def _plan_phase(config: RunConfig, phase: Phase, flops_per_second: float) -> dict[str, Any]:
+    flops = training_flops_per_token(config.model, phase.sequence_length)
+    return {
+        "name": phase.name,
+        "steps": phase.steps,
+        "tokens": phase.tokens,
+        "sequence_length": phase.sequence_length,
+        "flops_per_token": flops,
+        "seconds": phase.tokens * flops / flops_per_second,
     }
 
 

@@ -41,22 +41,29 @@ def folder_of(run_dir: Path, step: int) -> Path:
     return run_dir / "checkpoints" / f"step-{step:08d}"
 
 
-def describe(path: Path) -> File:
-    """Read a file once for its size and checksum."""
+def describe(path: Path, *, from_disk: bool = False) -> File:
+    """Read a file once for its size and checksum; `from_disk` asks the system to forget its own copy first."""
     with path.open("rb") as file:
+        if from_disk and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         digest = hashlib.file_digest(file, "sha256")
         return File(path.name, file.tell(), digest.hexdigest())
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Make the checkpoint exist: flush the manifest, then give it its name, then flush the folder."""
-    temporary = folder / f"{NAME}.tmp"
+    replace_text(folder / NAME, json.dumps(asdict(manifest), indent=2))
+    sync_folder(folder)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Put a file in place whole or not at all."""
+    temporary = path.with_name(f"{path.name}.new")
     with temporary.open("w") as file:
-        json.dump(asdict(manifest), file, indent=2)
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    temporary.replace(folder / NAME)
-    sync_folder(folder)
+    temporary.replace(path)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -75,7 +82,7 @@ def verify(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
     for expected in manifest.files:
         try:
-            found = describe(folder / expected.name)
+            found = describe(folder / expected.name, from_disk=True)
         except OSError as error:
             raise CheckpointError(f"{folder.name}: {expected.name} cannot be read ({error.strerror}).") from error
         if found.bytes != expected.bytes:

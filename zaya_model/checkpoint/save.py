@@ -1,29 +1,35 @@
-"""Write the state beside the training: a copy is taken at once, a thread writes, verifies and prunes.
+"""Write the state beside the training: a copy is taken at once, threads of all ranks write, the first one concludes.
 
 saving     the copy was taken; the training goes on
 durable    every file and the manifest are on disk
 verified   every file was read back and its checksum compared
 failed     something could not be written; the training goes on, the next save is tried
 removed    pruned, after a newer one was good
+
+Each rank writes its share of the tensors and, when that is on disk, a note with its checksum. The first rank waits for
+all notes and writes the manifest: the ranks meet in the folder alone, no message can hang in a background thread.
 """
 
+import json
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, empty
 
 from zaya_model.checkpoint.manifest import (
+    File,
     Manifest,
     describe,
     folder_of,
     list_checkpoints,
     read_manifest,
+    replace_text,
     sync_folder,
     verify,
     write_manifest,
@@ -33,22 +39,37 @@ from zaya_model.errors import CheckpointError
 
 # (step, status, details): what the journal is told.
 Report = Callable[..., None]
+_PATIENCE_SECONDS = 3600.0
+_POLL_SECONDS = 0.02
+# What a writer can meet; safetensors reports a full disk as an error of its own.
+_FAILURES = (OSError, CheckpointError, RuntimeError, ValueError)
 
 
 class Saver:
     """Save checkpoints of one run; at most one is being written, a second waits for it."""
 
-    def __init__(self, run_dir: Path, config: RunConfig, report: Report) -> None:
+    def __init__(
+        self, run_dir: Path, config: RunConfig, report: Report, *, rank: int = 0, world_size: int = 1, attempt: int = 1
+    ) -> None:
         self.run_dir, self.config, self.report = run_dir, config, report
+        self.rank, self.world_size, self.attempt = rank, world_size, attempt
         self._writer: threading.Thread | None = None
+        self._copies: dict[str, Tensor] = {}
 
     def save(self, step: int, state: Mapping[str, Tensor]) -> float:
-        """Copy the state and have it written; returns the seconds the training stood still."""
+        """Copy this rank's share of the state and have it written; returns the seconds the training stood still.
+
+        Every rank calls it at the same step.
+        """
         start = time.perf_counter()
         self.wait()
-        copies = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in state.items()}
+        mine = {name: state[name].detach() for name in share_of(state, self.rank, self.world_size)}
+        for name, tensor in mine.items():
+            self._copy(name, tensor)
         stall = time.perf_counter() - start
-        self.report(step, "saving", stall_seconds=stall)
+        if self.rank == 0:
+            self.report(step, "saving", stall_seconds=stall)
+        copies = {name: self._copies[name] for name in mine}
         self._writer = threading.Thread(target=self._write, args=(step, copies, stall), name="checkpoint")
         self._writer.start()
         return stall
@@ -59,36 +80,117 @@ class Saver:
             self._writer.join()
             self._writer = None
 
+    def _copy(self, name: str, tensor: Tensor) -> None:
+        """Copy onto the CPU, into the buffer of the last save where there is one: fresh memory is slow to fill."""
+        buffer = self._copies.get(name)
+        if buffer is None or buffer.shape != tensor.shape:
+            buffer = self._copies[name] = empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+        buffer.copy_(tensor)
+
     def _write(self, step: int, tensors: dict[str, Tensor], stall: float) -> None:
         start, folder = time.perf_counter(), folder_of(self.run_dir, step)
-        measured: dict[str, Any] = {"stall_seconds": stall}
         try:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            path = folder / "state.safetensors"
-            save_file(tensors, path)
-            _flush(path)
-            manifest = Manifest(step, self.config.model_dump(mode="json"), [describe(path)])
+            note = asdict(self._write_share(folder, tensors))
+        except _FAILURES as error:
+            note = {"reason": _reason(error)}
+        if self.rank:
+            # A rank that can't even leave a note is found out by the first one's patience.
+            self._try_note(folder, note)
+            return
+        measured: dict[str, object] = {"stall_seconds": stall}
+        try:
+            files = [_file_of(note), *(_file_of(self._wait_for_note(folder, rank)) for rank in self._others())]
+            manifest = Manifest(step, self.config.model_dump(mode="json"), files)
             write_manifest(folder, manifest)
             sync_folder(folder.parent)
+            _remove_strangers(folder, manifest)
             measured |= {"bytes": manifest.bytes, "seconds": time.perf_counter() - start}
             self.report(step, "durable", **measured)
             if self.config.checkpoint.verify:
                 verify(folder)
                 self.report(step, "verified", **measured)
             self._prune(step)
-        except (OSError, CheckpointError, RuntimeError) as error:
-            # safetensors reports a full disk as a RuntimeError of its own.
-            self.report(step, "failed", reason=str(error), **measured)
+        except _FAILURES as error:
+            self.report(step, "failed", reason=_reason(error), **measured)
+
+    def _others(self) -> range:
+        return range(1, self.world_size)
+
+    def _write_share(self, folder: Path, tensors: dict[str, Tensor]) -> File:
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.rank == 0:
+            # Saved before, by an earlier attempt that went on from an older step: from here on it is half rewritten.
+            (folder / "manifest.json").unlink(missing_ok=True)
+        path = folder / f"state-{self.rank:04d}-of-{self.world_size:04d}.safetensors"
+        save_file(tensors, path)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        return describe(path)
+
+    def _try_note(self, folder: Path, note: dict[str, object]) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            replace_text(self._note_path(folder, self.rank), json.dumps(note))
+        except OSError:
+            pass
+
+    def _wait_for_note(self, folder: Path, rank: int) -> dict[str, object]:
+        path, patience = self._note_path(folder, rank), time.monotonic() + _PATIENCE_SECONDS
+        while not path.exists():
+            if time.monotonic() > patience:
+                raise CheckpointError(f"process {rank} did not write its part within {_PATIENCE_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        return json.loads(path.read_text())
+
+    def _note_path(self, folder: Path, rank: int) -> Path:
+        return folder / f"note-{self.attempt:04d}-{rank:04d}.json"
 
     def _prune(self, newest: int) -> None:
-        """Remove what is older than the newest kept ones; manifests go first, so half a removal is no checkpoint."""
-        whole = [(step, folder) for step, folder in list_checkpoints(self.run_dir) if _has_manifest(folder)]
-        for step, folder in whole[self.config.checkpoint.keep_last :]:
-            if step < newest:
-                (folder / "manifest.json").unlink()
-                shutil.rmtree(folder, ignore_errors=True)
+        """Remove what is older than the newest kept ones, and what older saves left half done.
+
+        Manifests go first, so half a removal is no checkpoint.
+        """
+        folders = list_checkpoints(self.run_dir)
+        whole = [step for step, folder in folders if _has_manifest(folder)]
+        kept = set(whole[: self.config.checkpoint.keep_last])
+        for step, folder in folders:
+            if step >= newest or step in kept:
+                continue
+            (folder / "manifest.json").unlink(missing_ok=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            if step in whole:
                 self.report(step, "removed")
+
+
+def share_of(state: Mapping[str, Tensor], rank: int, world_size: int) -> list[str]:
+    """Names of the tensors a rank writes: the largest first, each to the rank with the least so far."""
+    loads, mine = [0] * world_size, []
+    for name in sorted(state, key=lambda name: (-state[name].nbytes, name)):
+        lightest = loads.index(min(loads))
+        loads[lightest] += state[name].nbytes
+        if lightest == rank:
+            mine.append(name)
+    return mine
+
+
+def _file_of(note: dict[str, object]) -> File:
+    if "reason" in note:
+        raise CheckpointError(str(note["reason"]))
+    return File(**note)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
+    return str(error)
+
+
+def _remove_strangers(folder: Path, manifest: Manifest) -> None:
+    """Remove notes, and files of an earlier save of the same step."""
+    names = {"manifest.json", *(file.name for file in manifest.files)}
+    for path in folder.iterdir():
+        if path.name not in names:
+            path.unlink(missing_ok=True)
 
 
 def _has_manifest(folder: Path) -> bool:
@@ -97,8 +199,3 @@ def _has_manifest(folder: Path) -> bool:
     except CheckpointError:
         return False
     return True
-
-
-def _flush(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

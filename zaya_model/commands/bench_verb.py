@@ -10,10 +10,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     import torch
 
-    from zaya_model.bench.matmul import measure_matmul_flops, spec_flops
+    from zaya_model.bench.matmul import device_name, measure_matmul_flops, spec_flops
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    name = device_name(device)
     rates = {
         f"matmul_{label}_flops_per_second": measure_matmul_flops(device, dtype, seconds=arguments.seconds)
         for label, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))

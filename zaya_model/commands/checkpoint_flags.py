@@ -25,11 +25,11 @@ def read_checkpoint(arguments: argparse.Namespace) -> tuple["Model", RunConfig, 
 
     found = find_checkpoint(arguments.run_dir, arguments.step)
     if found.manifest is None or found.folder is None:
-        why = " ".join(found.refused) or "none was ever written."
+        why = " ".join(refused.reason for refused in found.refused) or "none was ever written."
         raise CheckpointError(f"{arguments.run_dir} has no whole checkpoint: {why}")
     config = build(found.manifest.config)
     tensors = read_tensors(found.folder, found.manifest)
-    model = Model(config.model)
+    model = Model(config.model_at(found.manifest.step))
     try:
         model.load_state_dict(
             {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}

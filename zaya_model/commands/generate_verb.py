@@ -16,12 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> object:
     import torch
 
+    from zaya_model.data.prepare import tokenizer_of
     from zaya_model.data.tokenizer import load_tokenizer
     from zaya_model.model.generate import generate
 
     model, config, step = read_checkpoint(arguments)
-    tokenizer = load_tokenizer(config.data.tokenizer)
-    prompt = torch.tensor([tokenizer.encode(arguments.prompt) or [tokenizer.end]])
+    tokenizer = load_tokenizer(tokenizer_of(config.data.path, config.data.tokenizer))
+    prompt = torch.tensor([tokenizer.encode(arguments.prompt).tolist() or [tokenizer.end]])
     ids = generate(model, prompt, num_tokens=arguments.tokens, temperature=arguments.temperature, seed=arguments.seed)
     text = tokenizer.decode(ids[0].tolist())
     return {"step": step, "text": text} if arguments.json else text

@@ -17,12 +17,12 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
     from zaya_model.checkpoint.interop import load_hf
     from zaya_model.checkpoint.save import Saver
-    from zaya_model.presets import to_toml
+    from zaya_model.presets import build, to_toml
     from zaya_model.train.state import TrainState
 
     config = read_config(arguments)
     model = load_hf(arguments.folder, skip=config.model.skip)
-    config = config.model_copy(update={"model": model.config})
+    config = build({**config.model_dump(mode="json"), "model": model.config.model_dump(mode="json")})
     state = TrainState(config, torch.device("cpu"))
     state.model.load_state_dict(model.state_dict())
     arguments.run_dir.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,16 @@
 """Train a model into a run folder."""
 
 import argparse
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from zaya_model.commands.config_flags import add_config_arguments, read_config
+from zaya_model.config import RunConfig
 from zaya_model.errors import ZayaError
+from zaya_model.journal import Journal, journal_path
 from zaya_model.presets import to_toml
+from zaya_model.train.attempt import next_attempt
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,18 +23,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
-    config = read_config(arguments)
-    if arguments.resume not in (None, "latest") and not arguments.resume.isdecimal():
-        raise ZayaError(f"--resume takes a step number or nothing, not {arguments.resume!r}.")
     try:
-        arguments.run_dir.mkdir(parents=True, exist_ok=True)
-        written = arguments.run_dir / "config.toml"
-        if not written.exists() or written.resolve() != Path(arguments.config).resolve():
-            written.write_text(to_toml(config))
-    except OSError as error:
-        raise ZayaError(f"The run folder {arguments.run_dir} cannot be written: {error.strerror}.") from error
+        config = read_config(arguments)
+        if arguments.resume not in (None, "latest") and not arguments.resume.isdecimal():
+            raise ZayaError(f"--resume takes a step number or nothing, not {arguments.resume!r}.")
+        if is_first := int(os.environ.get("RANK", 0)) == 0:
+            write_config(arguments.run_dir, config)
+    except ZayaError as error:
+        journal_failure(arguments, error)
+        raise
+    if is_first and arguments.attempt is None:
+        # Who numbers the attempts removes it before a start, and may have put it back by now.
+        (arguments.run_dir / "stop").unlink(missing_ok=True)
 
     from zaya_model.train.loop import train
 
     ended = train(config, arguments.run_dir, resume=arguments.resume, attempt=arguments.attempt)
     return {"ended": ended, "run_dir": str(arguments.run_dir)}
+
+
+def write_config(run_dir: Path, config: RunConfig) -> None:
+    """Put config.toml into the run folder, whole or not at all. Raises ZayaError."""
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        temporary = run_dir / "config.toml.new"
+        temporary.write_text(to_toml(config), encoding="utf-8")
+        temporary.replace(run_dir / "config.toml")
+    except OSError as error:
+        raise ZayaError(f"The run folder {run_dir} cannot be written: {error.strerror}.") from error
+
+
+def journal_failure(arguments: argparse.Namespace, error: ZayaError) -> None:
+    """Say in the journal that the run could not even begin, where there is a folder to say it in."""
+    if int(os.environ.get("RANK", 0)) == 0 and arguments.run_dir.is_dir():
+        number = arguments.attempt or next_attempt(arguments.run_dir)
+        with suppress(OSError), Journal(journal_path(arguments.run_dir, number), number) as journal:
+            journal.event(0, "failed", str(error))

@@ -22,8 +22,12 @@ class Balancer:
         self.steps = 0
 
     @torch.no_grad()
-    def step(self, counts_LE: Tensor) -> None:
-        """Follow the tokens of each class (L, E + 1); an overused class loses bias."""
+    def step(self, counts_LE: Tensor, rate_share: float = 1.0) -> None:
+        """Follow the tokens of each class (L, E + 1); an overused class loses bias.
+
+        `rate_share` scales the rate. With the schedule's share of the learning rate the bias warms up with the router:
+        at first all probabilities are nearly equal, and a full step would send every token to one expert.
+        """
         if not self.config.enabled:
             return
         counted = counts_LE.float()
@@ -39,7 +43,7 @@ class Balancer:
         mean = self.first / (1 - beta1**self.steps)
         scale = (self.second / (1 - beta2**self.steps)).sqrt() + 1e-8
         for bias, move in zip(self.biases, mean / scale, strict=True):
-            bias.sub_(self.config.learning_rate * move)
+            bias.sub_(move, alpha=self.config.learning_rate * rate_share)
 
     def state_dict(self) -> dict[str, Tensor]:
         """All that a resumed run needs; the biases themselves are the model's buffers."""

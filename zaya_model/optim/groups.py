@@ -1,6 +1,6 @@
 """Which parameter goes to Muon, which to AdamW, and what the parts of the model are called in the metrics.
 
-Muon            matrices: projections, router, expert stacks (each expert on its own)
+Muon            matrices: projections, router, expert stacks (each expert, and its gate and up, on its own)
 AdamW, decay    embedding, untied head, convolutions
 AdamW           vectors: norms, biases, scales, temperatures
 """
@@ -29,12 +29,23 @@ def is_matrix(name: str, parameter: Tensor) -> bool:
     return parameter.ndim >= 2 and ".conv_" not in name and part_of(name) != "embedding"
 
 
+def is_gate_and_up(name: str) -> bool:
+    """Whether each matrix of a stack is two, gate above up: orthogonal together, they would lean on each other."""
+    return name.endswith("experts.gate_up_proj")
+
+
 def build_optimizers(model: nn.Module, config: OptimizerConfig) -> tuple[Muon, torch.optim.AdamW]:
     """Split the parameters between the two optimisers."""
     named = list(model.named_parameters())
-    matrices = [parameter for name, parameter in named if is_matrix(name, parameter)]
+    matrices = [(name, parameter) for name, parameter in named if is_matrix(name, parameter)]
     others = [parameter for name, parameter in named if not is_matrix(name, parameter)]
-    muon = Muon(matrices, lr=config.muon_learning_rate, momentum=config.muon_momentum, weight_decay=config.weight_decay)
+    muon = Muon(
+        [
+            {"params": [parameter for name, parameter in matrices if not is_gate_and_up(name)], "fused": 1},
+            {"params": [parameter for name, parameter in matrices if is_gate_and_up(name)], "fused": 2},
+        ],
+        lr=config.muon_learning_rate, momentum=config.muon_momentum, weight_decay=config.weight_decay,
+    )  # fmt: skip
     adamw = torch.optim.AdamW(
         [
             {"params": [p for p in others if p.ndim >= 2], "weight_decay": config.weight_decay},

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from zaya_model.errors import ConfigError, Problem
 
+# A message of 128 MB reaches about 90 % of the fabric's rate on eight MI300X.
+_BUCKET_VALUES = 32 << 20
+
 
 @dataclass(frozen=True)
 class World:
@@ -32,11 +35,13 @@ class World:
             dist.all_reduce(tensor)
         return tensor
 
-    def agree(self, flag: bool) -> bool:
-        """Whether the flag is set on any process."""
+    def tell(self, number: int) -> int:
+        """The first process's number, on every process."""
         if self.size == 1:
-            return flag
-        return bool(self.sum(torch.tensor([float(flag)], device=self.device)).item())
+            return number
+        told = torch.tensor([number], dtype=torch.int64, device=self.device)
+        dist.broadcast(told, 0)
+        return int(told.item())
 
     def wait(self) -> None:
         """Wait for all processes."""
@@ -44,16 +49,25 @@ class World:
             dist.barrier()
 
     def average_gradients(self, parameters: list[Tensor]) -> None:
-        """Average gradients over all processes in one message; a parameter without one counts as zero."""
+        """Average gradients over all processes, many in a message; a parameter without one counts as zero."""
         if self.size == 1:
             return
+        bucket: list[Tensor] = []
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        flat = torch.cat([parameter.grad.flatten() for parameter in parameters])
-        self.sum(flat).div_(self.size)
-        for parameter, part in zip(parameters, flat.split([p.numel() for p in parameters]), strict=True):
-            parameter.grad.copy_(part.view_as(parameter))
+            bucket.append(parameter.grad)
+            if sum(gradient.numel() for gradient in bucket) >= _BUCKET_VALUES:
+                self._average(bucket)
+                bucket = []
+        self._average(bucket)
+
+    def _average(self, tensors: list[Tensor]) -> None:
+        if not tensors:
+            return
+        flat = self.sum(torch.cat([tensor.flatten() for tensor in tensors])).div_(self.size)
+        parts = [part.view_as(t) for t, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True)]
+        torch._foreach_copy_(tensors, parts)
 
 
 @contextmanager

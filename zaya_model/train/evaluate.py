@@ -1,31 +1,55 @@
 """Held-out loss, and bits per byte of the text."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 
 from zaya_model.data.loader import Split
+from zaya_model.model import Model
 from zaya_model.parallel.mesh import World
-from zaya_model.train.state import TrainState
 from zaya_model.train.step import autocast
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """The held-out part of one source and its share in the mix."""
+
+    name: str
+    split: Split
+    share: float
+    bytes_per_token: float
+
+
+def evaluate(
+    model: Model, parts: list[HeldOut], world: World, *, batches: int, batch_size: int, precision: str
+) -> dict[str, float]:
+    """Loss and bits per byte over all parts by their shares; with several, each one's loss too."""
+    scalars, loss, bits, shares = {}, 0.0, 0.0, sum(part.share for part in parts)
+    for part in parts:
+        own = mean_loss(model, part.split, world, batches=batches, batch_size=batch_size, precision=precision)
+        loss += own * part.share / shares
+        bits += own / math.log(2) / part.bytes_per_token * part.share / shares
+        if len(parts) > 1:
+            scalars[f"eval/loss/{part.name}"] = own
+    return {"eval/loss": loss, "eval/bits_per_byte": bits, **scalars}
+
+
 @torch.no_grad()
-def evaluate(state: TrainState, split: Split, world: World, *, bytes_per_token: float) -> dict[str, float]:
-    """Mean loss over the first `eval_batches` batches, the same ones each time, shared out over the ranks."""
-    config = state.config.train
-    size = min(config.eval_batches * config.micro_batch_size, split.num_windows)
-    windows = torch.arange(size).tensor_split(world.size)[world.rank].split(config.micro_batch_size)
-    state.model.eval()
+def mean_loss(model: Model, split: Split, world: World, *, batches: int, batch_size: int, precision: str) -> float:
+    """Mean loss over the first `batches` batches, the same ones each time, shared out over the ranks."""
+    size = min(batches * batch_size, split.num_windows)
+    windows = torch.arange(size).tensor_split(world.size)[world.rank].split(batch_size)
+    was_training = model.training
+    model.eval()
     total = torch.zeros(2, dtype=torch.float64, device=world.device)
     for part in windows:
         if not len(part):
             continue
         inputs, targets = split.read(part.numpy())
-        with autocast(config.precision, world.device):
-            loss = state.model.loss(inputs.to(world.device), targets.to(world.device))
-        total += torch.tensor([loss.item() * len(part), len(part)], dtype=torch.float64, device=world.device)
-    state.model.train()
+        with autocast(precision, world.device):
+            loss = model.loss(inputs.to(world.device), targets.to(world.device))
+        total += torch.stack((loss.double() * len(part), total.new_tensor(len(part))))
+    model.train(was_training)
     loss_sum, count = world.sum(total).tolist()
-    loss = loss_sum / count
-    return {"eval/loss": loss, "eval/bits_per_byte": loss / math.log(2) / bytes_per_token}
+    return loss_sum / count

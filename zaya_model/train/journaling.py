@@ -1,6 +1,8 @@
-"""What the trainer says in the journal, sentence by sentence."""
+"""What the trainer says in the journal and on the terminal, sentence by sentence."""
 
-from pathlib import Path
+import sys
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,42 +10,56 @@ from torch import Tensor
 
 from zaya_model.checkpoint.restore import Found
 from zaya_model.config import RunConfig
+from zaya_model.data.loader import Mixture
 from zaya_model.journal import Journal
 from zaya_model.plan import count_parameters, training_flops_per_token
 from zaya_model.train.state import TrainState
 
 
-def next_attempt(run_dir: Path) -> int:
-    """One more than the newest attempt of a run folder."""
-    numbers = [int(path.name.split("-")[1]) for path in (run_dir / "journal").glob("attempt-*-node-*.jsonl")]
-    return max(numbers, default=0) + 1
-
-
 def tell_start(
-    journal: Journal, config: RunConfig, state: TrainState, found: Found, *, device: str, peaks: dict[str, float],
-    world_size: int,
+    journal: Journal, config: RunConfig, state: TrainState, found: Found, *, resume: str | None, device: str,
+    peaks: dict[str, float], world_size: int,
 ) -> None:  # fmt: skip
     """Say that training starts, or from where it goes on, and what a reader needs to judge the figures."""
     parameters = count_parameters(config.model)
     facts: dict[str, Any] = {
         "parameters": parameters.total,
         "active_parameters": parameters.active,
-        "tokens_per_step": config.tokens_per_step,
+        "tokens_per_step": state.phase.tokens_per_step,
         "total_steps": config.train.steps,
-        "flops_per_token": training_flops_per_token(config),
+        "flops_per_token": training_flops_per_token(config.model, state.phase.sequence_length),
         "processes": world_size,
         "device": device,
         "peak_flops": peaks,
         "from_step": state.step,
         "torch": torch.__version__,
     }
-    for sentence in found.refused:
-        journal.event(state.step, "checkpoint_refused", sentence)
+    for refused in found.refused:
+        journal.event(state.step, "checkpoint_refused", refused.reason, checkpoint=refused.step)
     where = f"on {device}, {world_size} process{'es' if world_size > 1 else ''}"
-    if found.manifest is None:
-        journal.event(0, "started", f"Trains {parameters.total:,} parameters {where}.", **facts)
+    if found.folder is None:
+        text = f"Trains {parameters.total:,} parameters {where}."
+        if resume is not None:
+            text += " There is no whole checkpoint to go on from, so it starts from the beginning."
+        journal.event(0, "started", text, **facts)
     else:
-        journal.event(state.step, "resumed", f"Goes on from step {state.step:,} {where}.", **facts)
+        text = f"Goes on from step {state.step:,} ({found.folder.name}) {where}."
+        journal.event(state.step, "resumed", text, checkpoint=found.folder.name, **facts)
+
+
+def tell_phase(journal: Journal, step: int, mixture: Mixture) -> None:
+    """Say which phase begins, how much data it has, and what of the data no window covers."""
+    phase = mixture.phase
+    windows = sum(split.num_windows for split in mixture.sources)
+    tokens = sum(len(split.tokens) for split in mixture.sources)
+    text = (
+        f"Phase {phase.name!r}, steps {phase.first_step + 1:,} to {phase.end:,}: {tokens:,} tokens of training data in "
+        f"{windows:,} sequences of {phase.sequence_length:,}."
+    )
+    facts = {"phase": phase.name, "index": phase.index, "first_step": phase.first_step, "end": phase.end}
+    facts |= {"sequence_length": phase.sequence_length, "rope_theta": phase.rope_theta, "mix": phase.mix}
+    left_out = tokens - windows * phase.sequence_length
+    journal.event(step, "phase", text, data_tokens=tokens, sequences=windows, tokens_left_out=left_out, **facts)
 
 
 def tell_router(journal: Journal, step: int, counts_LE: Tensor, biases: list[Tensor]) -> None:
@@ -57,3 +73,22 @@ def tell_router(journal: Journal, step: int, counts_LE: Tensor, biases: list[Ten
         bias=[[round(value, 6) for value in bias] for bias in torch.stack(biases).tolist()],
         tokens=sum(rows[0]),
     )
+
+
+class Terminal:
+    """A line about the training now and then: often for a person at a terminal, seldom for a log file."""
+
+    def __init__(self, total_steps: int) -> None:
+        self.total_steps = total_steps
+        self.pause_seconds = 1.0 if sys.stderr.isatty() else 10.0
+        self._next = 0.0
+
+    def tell(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Print the step's figures unless a line was printed just now."""
+        now = time.monotonic()
+        if now >= self._next or step == self.total_steps:
+            self._next = now + self.pause_seconds
+            rate = scalars["tokens_per_second"]
+            print(
+                f"step {step:,}/{self.total_steps:,}  loss {scalars['loss']:.4f}  {rate:,.0f} tokens/s", file=sys.stderr
+            )

@@ -4,25 +4,25 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from zaya_model.bench.matmul import measure_matmul_flops, spec_flops
-from zaya_model.checkpoint.restore import Found, find_checkpoint, read_tensors
+from zaya_model.bench.matmul import device_name, measure_matmul_flops, spec_flops
+from zaya_model.checkpoint.restore import Found, find_checkpoint, read_tensors, set_aside_newer
 from zaya_model.checkpoint.save import Saver
 from zaya_model.config import RunConfig
-from zaya_model.data.loader import Batches, Split, split_data
-from zaya_model.data.prepare import open_data
-from zaya_model.errors import ConfigError, Problem, TrainingError, ZayaError
+from zaya_model.errors import TrainingError, ZayaError
 from zaya_model.journal import Journal, journal_path
 from zaya_model.parallel.mesh import World, join_world
 from zaya_model.plan import training_flops_per_token
+from zaya_model.train.attempt import next_attempt
 from zaya_model.train.cost import step_scalars
 from zaya_model.train.evaluate import evaluate
-from zaya_model.train.journaling import next_attempt, tell_router, tell_start
+from zaya_model.train.feed import Feed
+from zaya_model.train.journaling import Terminal, tell_phase, tell_router, tell_start
 from zaya_model.train.state import TrainState
 from zaya_model.train.step import StepResult, train_step
 
@@ -36,14 +36,18 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
     with ExitStack() as stack:
         world = stack.enter_context(join_world(config.train.device))
         number = attempt or next_attempt(run_dir)
-        path = journal_path(run_dir, number, world.node)
-        journal = stack.enter_context(Journal(path, number, world.rank)) if world.is_first else None
+        training = Training(config, run_dir, world, number)
         try:
-            return Training(config, run_dir, world, journal).run(resume)
-        except ZayaError as error:
-            if journal:
-                journal.event(0, "failed", str(error))
-            raise
+            if world.is_first:
+                path = journal_path(run_dir, number, world.node)
+                training.journal = stack.enter_context(Journal(path, number, world.rank))
+            return training.run(resume)
+        except Exception as error:
+            known = _explain(error, training)
+            training.tell_failure(str(known) if isinstance(known, ZayaError) else f"{type(known).__name__}: {known}")
+            if known is error:
+                raise
+            raise known from error
 
 
 @dataclass
@@ -53,120 +57,128 @@ class Training:
     config: RunConfig
     run_dir: Path
     world: World
-    journal: Journal | None  # only the first process writes
+    attempt: int
+    journal: Journal | None = None  # only the first process writes
+    state: TrainState | None = None
 
     was_signalled: bool = field(default=False, init=False)
 
     def run(self, resume: str | None) -> str:
         """Set up, loop, end."""
-        (self.run_dir / "stop").unlink(missing_ok=True)
-        training, validation = self._open_data()
-        self.state = TrainState(self.config, self.world.device)
-        found = self._restore(resume)
-        self.batches = Batches(training, self.config.train.global_batch_size, self.config.train.seed)
-        self.peaks = self._measure_peaks()
-        self.flops_per_token = training_flops_per_token(self.config)
-        if self.journal:
-            tell_start(
-                self.journal, self.config, self.state, found, device=self._device_name(), peaks=self.peaks,
-                world_size=self.world.size,
-            )  # fmt: skip
-        saver = Saver(self.run_dir, self.config, self._report_checkpoint)
         with self._signals():
-            ended = self._loop(saver, validation)
-        saver.wait()
-        self.world.wait()
+            self.feed = Feed(self.config, self.run_dir / "data", self.world)
+            self.state = TrainState(self.config, self.world.device)
+            found = self._restore(resume)
+            self.peaks = self._measure_peaks()
+            if self.journal:
+                tell_start(
+                    self.journal, self.config, self.state, found, resume=resume, peaks=self.peaks,
+                    device=device_name(self.world.device), world_size=self.world.size,
+                )  # fmt: skip
+            self.saver = Saver(
+                self.run_dir, self.config, self._report_checkpoint, rank=self.world.rank, world_size=self.world.size,
+                attempt=self.attempt,
+            )  # fmt: skip
+            ended = self._loop()
+            self.saver.wait()
+            self.world.wait()
         if self.journal:
             text = "All steps are done." if ended == "finished" else f"Stopped after step {self.state.step:,} as asked."
             self.journal.event(self.state.step, ended, text)
         return ended
 
-    def _loop(self, saver: Saver, validation: Split) -> str:
+    def _loop(self) -> str:
         state, every = self.state, self.config.train
-        saved_at = state.step
-        counts = torch.zeros_like(state.model.router_counts())
-        stall = 0.0
-        while state.step < every.steps:
+        counts = torch.zeros_like(state.model.router_counts(), device="cpu")
+        terminal = Terminal(every.steps)
+        saved_at, stall, wants_stop = state.step, 0.0, False
+        while state.step < every.steps and not wants_stop:
             started = time.perf_counter()
-            micro_batches = list(self._micro_batches(state.step))
-            data_seconds = time.perf_counter() - started
+            self._enter_phase()
+            micro_batches = list(self.feed.mixture.micro_batches(state.step, self.world.rank, self.world.size))
+            seconds = {"data": time.perf_counter() - started, "checkpoint": stall}
+            phase, stall = state.phase, 0.0
 
-            result = train_step(state, micro_batches, self.world)
-            result.seconds |= {"data": data_seconds, "checkpoint": stall}
+            result = train_step(state, micro_batches, self.world, wants_stop=self._is_asked_to_stop())
+            result.seconds |= seconds
             counts += result.counts
-            stall = 0.0
+            wants_stop = result.wants_stop
 
-            if state.step % every.log_every_steps == 0:
-                self._log(result)
-            if state.step % every.router_every_steps == 0 and self.journal:
+            if self.journal and (state.step % every.log_every_steps == 0 or not math.isfinite(result.loss)):
+                scalars = self._scalars(result, phase.tokens_per_step)
+                self.journal.metrics(state.step, scalars)
+                terminal.tell(state.step, scalars)
+            if self.journal and state.step % every.router_every_steps == 0:
                 tell_router(self.journal, state.step, counts, state.model.balancing_biases)
                 counts.zero_()
-            if every.eval_every_steps and state.step % every.eval_every_steps == 0 and validation.num_windows:
-                self._evaluate(validation)
-            is_due = self.config.checkpoint.every_steps and state.step % self.config.checkpoint.every_steps == 0
-            if is_due and self.world.is_first:
-                stall, saved_at = saver.save(state.step, state.tensors()), state.step
-            if self._is_asked_to_stop():
-                break
-        if self.world.is_first and saved_at != state.step:
-            saver.save(state.step, state.tensors())
+            self._check_is_finite(result)
+            if every.eval_every_steps and state.step % every.eval_every_steps == 0:
+                self._evaluate()
+            if self.config.checkpoint.every_steps and state.step % self.config.checkpoint.every_steps == 0:
+                stall, saved_at = self.saver.save(state.step, state.tensors()), state.step
+        if saved_at != state.step:
+            self.saver.save(state.step, state.tensors())
         return "finished" if state.step >= every.steps else "stopped"
 
-    def _micro_batches(self, step: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        mine = self.batches.part(step, self.world.rank, self.world.size)
-        size = self.config.train.micro_batch_size
-        for start in range(0, len(mine), size):
-            yield self.batches.split.read(mine[start : start + size])
+    def _enter_phase(self) -> None:
+        if self.feed.enter(self.state.phase):
+            self.state.enter_phase()
+            self.flops_per_token = training_flops_per_token(self.config.model, self.state.phase.sequence_length)
+            if self.journal:
+                tell_phase(self.journal, self.state.step, self.feed.mixture)
 
-    def _log(self, result: StepResult) -> None:
+    def _scalars(self, result: StepResult, tokens_per_step: int) -> dict[str, float]:
         scalars = step_scalars(
-            result, tokens_per_step=self.config.tokens_per_step, flops_per_token=self.flops_per_token, peaks=self.peaks
+            result, tokens_per_step=tokens_per_step, flops_per_token=self.flops_per_token, peaks=self.peaks
         )
-        if self.journal:
-            self.journal.metrics(self.state.step, {**scalars, "tokens": self.state.tokens})
-        if not math.isfinite(scalars["loss"]):
+        return {**scalars, "tokens": self.state.tokens}
+
+    def _check_is_finite(self, result: StepResult) -> None:
+        """The weights are spoilt by now, so this step must not be saved."""
+        if not math.isfinite(result.loss):
             raise TrainingError(
-                f"The loss became {scalars['loss']} at step {self.state.step:,}. Lower the learning rates, raise "
+                f"The loss became {result.loss} at step {self.state.step:,}. Lower the learning rates, raise "
                 "optimizer.warmup_steps, or go on from an earlier checkpoint."
             )
 
-    def _evaluate(self, validation: Split) -> None:
-        scalars = evaluate(self.state, validation, self.world, bytes_per_token=self.data.bytes_per_token)
+    def _evaluate(self) -> None:
+        if not self.feed.held_out:
+            return
+        scalars = evaluate(
+            self.state.model, self.feed.held_out, self.world, batches=self.config.train.eval_batches,
+            batch_size=self.state.phase.micro_batch_size, precision=self.config.train.precision,
+        )  # fmt: skip
         if self.journal:
             self.journal.metrics(self.state.step, scalars)
 
-    def _open_data(self) -> tuple[Split, Split]:
-        data = self.config.data
-        cache = self.run_dir / "data"
-        # One process makes the tokens, the others find them made.
-        if self.world.is_first:
-            self.data = open_data(data.path, data.tokenizer, cache)
-        self.world.wait()
-        if not self.world.is_first:
-            self.data = open_data(data.path, data.tokenizer, cache)
-        if self.data.manifest.vocab_size > self.config.model.vocab_size:
-            need = self.data.manifest.vocab_size
-            raise ConfigError([Problem("model.vocab_size", f"the tokenizer of the data needs at least {need:,}")])
-        return split_data(self.data, sequence_length=data.sequence_length, validation_fraction=data.validation_fraction)
-
     def _restore(self, resume: str | None) -> Found:
-        if resume is None:
-            return Found()
-        found = find_checkpoint(self.run_dir, None if resume == "latest" else int(resume))
-        if found.manifest is not None and found.folder is not None:
-            self.state.load(read_tensors(found.folder, found.manifest))
+        """Take up a checkpoint; the first process chooses and checks it, all read it."""
+        found = Found()
+        if self.world.is_first:
+            if resume is not None:
+                found = find_checkpoint(self.run_dir, None if resume == "latest" else int(resume))
+            self._set_aside(found.manifest.step if found.manifest else -1, found)
+        step = self.world.tell(found.manifest.step if found.manifest else -1)
+        if step < 0:
+            return found
+        if not self.world.is_first:
+            found = find_checkpoint(self.run_dir, step, is_verified=True)
+        self.state.load(read_tensors(found.folder, found.manifest))
         return found
+
+    def _set_aside(self, step: int, found: Found) -> None:
+        """Checkpoints of a course that is given up leave the list, except damaged ones, which say why themselves."""
+        damaged = {refused.step for refused in found.refused}
+        for number in set_aside_newer(self.run_dir, step, self.attempt, keep=damaged):
+            self._report_checkpoint(number, "removed", reason="set aside: the run goes on from an earlier step")
 
     def _measure_peaks(self) -> dict[str, float]:
         """FLOP/s of all devices together: what products really reach here, and the maker's figure where we know it."""
         dtype = torch.bfloat16 if self.config.train.precision == "bf16" else torch.float32
         peaks = {"mfu": measure_matmul_flops(self.world.device, dtype)}
-        if spec := spec_flops(self._device_name()):
+        if spec := spec_flops(device_name(self.world.device)):
             peaks["mfu_spec"] = spec
         return {name: peak * self.world.size for name, peak in peaks.items()}
-
-    def _device_name(self) -> str:
-        return torch.cuda.get_device_name(self.world.device) if self.world.device.type == "cuda" else "CPU"
 
     def _report_checkpoint(self, step: int, status: str, **details: object) -> None:
         if self.journal:
@@ -174,9 +186,14 @@ class Training:
             if status == "failed":
                 self.journal.event(step, "checkpoint_failed", f"Checkpoint not saved: {details['reason']}")
 
+    def tell_failure(self, text: str) -> None:
+        """Say in the journal why it ended, unless the journal itself is what failed."""
+        if self.journal:
+            with suppress(OSError):
+                self.journal.event(self.state.step if self.state else 0, "failed", text)
+
     def _is_asked_to_stop(self) -> bool:
-        asked = self.was_signalled or (self.world.is_first and (self.run_dir / "stop").exists())
-        return self.world.agree(asked)
+        return self.was_signalled or (self.world.is_first and (self.run_dir / "stop").exists())
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -191,3 +208,18 @@ class Training:
 
     def _note_signal(self, *_: object) -> None:
         self.was_signalled = True
+
+
+def _explain(error: Exception, training: Training) -> Exception:
+    """Turn what a person can mend into a sentence; anything else is a fault of ours and keeps its traceback."""
+    if isinstance(error, ZayaError):
+        return error
+    if isinstance(error, OSError):
+        place = error.filename or training.run_dir
+        return TrainingError(f"{error.strerror or error} ({place}). Make room or rights there, then start it again.")
+    text = str(error)
+    if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
+        return TrainingError(f"Not enough memory; lower train.micro_batch_size or the sequence length. ({text})")
+    if training.world.size > 1 and isinstance(error, RuntimeError) and ("gloo" in text.lower() or "NCCL" in text):
+        return TrainingError(f"Another process of the run ended or went silent, so this one can't go on. ({text})")
+    return error

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from zaya_model.config import RunConfig
+from zaya_model.config import Phase, RunConfig
 from zaya_model.errors import CheckpointError
 from zaya_model.model import Model
 from zaya_model.optim.balance import Balancer
@@ -17,11 +17,24 @@ class TrainState:
 
     def __init__(self, config: RunConfig, device: torch.device) -> None:
         self.config = config
+        torch.manual_seed(config.train.seed)
         self.model = Model(config.model, seed=config.train.seed).to(device)
         self.muon, self.adamw = build_optimizers(self.model, config.optimizer)
         self.balancer = Balancer(self.model.balancing_biases, config.balance)
         self.step = 0
         self.tokens = 0
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the next step."""
+        return self.config.phase_at(self.step)
+
+    def enter_phase(self) -> None:
+        """Give the model the rotary base of the next step's phase."""
+        kinds = self.config.model.layer_types or ("full",) * len(self.model.blocks)
+        for block, kind in zip(self.model.blocks, kinds, strict=True):
+            if kind == "full":
+                block.attention.rotary.theta = self.phase.rope_theta
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole state as named tensors."""
@@ -48,9 +61,7 @@ class TrainState:
         for parameter_name, parameter, optimizer in self._optimized():
             prefix = f"optimizer/{parameter_name}/"
             saved = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-            optimizer.state[parameter] = {
-                key: value.to(parameter.device if value.ndim else "cpu") for key, value in saved.items()
-            }
+            optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in saved.items()}
         self.step, self.tokens = (int(value) for value in tensors["counters"])
         torch.set_rng_state(tensors["random/cpu"])
 

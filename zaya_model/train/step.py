@@ -16,36 +16,52 @@ from zaya_model.train.state import TrainState
 
 @dataclass
 class StepResult:
-    """What one step measured; tensors stay on the device until somebody asks."""
+    """What one step measured, brought to the host in one transfer."""
 
-    loss: Tensor
-    counts: Tensor  # (L, E + 1) tokens of each class over the global batch
-    gradient_norms: dict[str, Tensor]
+    loss: float
+    counts: Tensor  # (L, E + 1) tokens of each class over the global batch, on the CPU
+    gradient_norms: dict[str, float]  # "" is the whole
     learning_rates: dict[str, float]
+    wants_stop: bool  # whether any process was asked to stop
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-def train_step(state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World) -> StepResult:
-    """Take one step over this rank's micro-batches, all ranks together."""
+def train_step(
+    state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World, *, wants_stop: bool = False
+) -> StepResult:
+    """Take one step over this rank's micro-batches, all ranks together.
+
+    A rank's wish to stop travels with the loss and the loads, so that agreeing on it costs no message of its own.
+    """
     clock = Stopwatch(world.device)
     state.model.train()
     loss = forward_backward(state, list(micro_batches), world)
     counts = state.model.router_counts()
-    sums = world.sum(torch.cat((loss[None].double(), counts.flatten().double())))
+    sums = torch.cat((loss.double()[None], counts.flatten().double(), counts.new_tensor([wants_stop]).double()))
+    world.sum(sums)
     state.model.reset_router_counts()
     world.average_gradients(list(state.model.parameters()))
     clock.lap("forward_backward")
     norms = clip_gradients(state, state.config.optimizer.gradient_clip)
-    rates = set_learning_rates(state)
+    rates, share = set_learning_rates(state)
     state.muon.step()
     state.adamw.step()
-    state.balancer.step(counts := sums[1:].view_as(counts).long())
+    state.balancer.step(sums[1:-1].view_as(counts), share)
     state.muon.zero_grad()
     state.adamw.zero_grad()
+    state.tokens += state.phase.tokens_per_step
     state.step += 1
-    state.tokens += state.config.tokens_per_step
+    host = torch.cat((sums, torch.stack(list(norms.values())).double())).cpu()
     clock.lap("optimizer")
-    return StepResult(sums[0] / world.size, counts, norms, rates, clock.laps)
+    sums, values = host.split((sums.numel(), len(norms)))
+    return StepResult(
+        loss=sums[0].item() / world.size,
+        counts=sums[1:-1].view_as(counts).long(),
+        gradient_norms=dict(zip(norms, values.tolist(), strict=True)),
+        learning_rates=rates,
+        wants_stop=sums[-1].item() > 0,
+        seconds=clock.laps,
+    )
 
 
 def forward_backward(state: TrainState, micro_batches: list[tuple[Tensor, Tensor]], world: World) -> Tensor:
@@ -67,26 +83,26 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Non
 @torch.no_grad()
 def clip_gradients(state: TrainState, limit: float) -> dict[str, Tensor]:
     """Scale the whole gradient down to `limit`; returns the norms before that, of all and of each part."""
-    norms = {}
+    norms, everything = {}, []
     for part, parameters in parts_of(state.model).items():
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norms[part] = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        everything += gradients
     whole = torch.linalg.vector_norm(torch.stack(list(norms.values())))
     if limit:
-        scale = (limit / whole.clamp_min(1e-12)).clamp_max(1.0)
-        torch._foreach_mul_([p.grad for p in state.model.parameters() if p.grad is not None], scale)
+        torch._foreach_mul_(everything, (limit / whole.clamp_min(1e-12)).clamp_max(1.0))
     return {"": whole, **norms}
 
 
-def set_learning_rates(state: TrainState) -> dict[str, float]:
-    """Set both optimisers to the schedule's rate for this step."""
-    config = state.config.optimizer
-    share = learning_rate_share(state.step, state.config.train.steps, config)
-    rates = {"muon": config.muon_learning_rate * share, "adamw": config.adamw_learning_rate * share}
+def set_learning_rates(state: TrainState) -> tuple[dict[str, float], float]:
+    """Set both optimisers to the schedule's rate for this step; returns the rates and their share of the peak."""
+    phase = state.phase
+    share = learning_rate_share(state.step, phase)
+    rates = {"muon": phase.muon_learning_rate * share, "adamw": phase.adamw_learning_rate * share}
     for name, optimizer in (("muon", state.muon), ("adamw", state.adamw)):
         for group in optimizer.param_groups:
             group["lr"] = rates[name]
-    return rates
+    return rates, share
 
 
 class Stopwatch:
@@ -97,6 +113,7 @@ class Stopwatch:
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
+        """End the part that is called `name`."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         now = time.perf_counter()
