@@ -8,6 +8,7 @@ import pytest
 from django.test import Client
 
 from tests.embedded import servers
+from tests.stack import Stack
 
 
 @pytest.fixture(scope="session")
@@ -136,3 +137,17 @@ def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="session")
+def stack() -> Iterator[Stack]:
+    """One whole stack for all tests that need real processes."""
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="zs-"))
+    made = Stack(folder / "var")
+    made.data.mkdir()
+    try:
+        yield made.start()
+    finally:
+        made.stop()

@@ -1,0 +1,88 @@
+"""Who is given nodes, and when: whole gangs or nothing, the urgent first."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from webapp.fleet.models import Node
+from webapp.fleet.services import drain_node
+from webapp.runs.models import Placement, RunState
+from workers import scheduler
+
+
+def states_of(*runs):
+    for run in runs:
+        run.refresh_from_db()
+    return [run.state for run in runs]
+
+
+def test_waiting_run_is_given_a_free_node(run, node):
+    scheduler.look()
+    assert states_of(run) == [RunState.STARTING]
+    assert Placement.objects.get().node == node
+
+
+def test_looking_again_changes_nothing(run, node):
+    scheduler.look()
+    scheduler.look()
+    assert Placement.objects.count() == 1
+
+
+def test_node_is_never_in_two_runs(make_run, node):
+    first, second = make_run("first"), make_run("second")
+    scheduler.look()
+    assert states_of(first, second) == [RunState.STARTING, RunState.QUEUED]
+
+
+def test_gang_gets_all_of_its_nodes_or_none(make_run, make_node):
+    gang = make_run(parallel__nodes=2)
+    make_node("n1")
+    scheduler.look()
+    assert (states_of(gang), Placement.objects.count()) == ([RunState.QUEUED], 0)
+    make_node("n2")
+    scheduler.look()
+    assert (states_of(gang), Placement.objects.count()) == ([RunState.STARTING], 2)
+
+
+def test_waiting_gang_is_not_overtaken_by_smaller_runs(make_run, make_node):
+    gang, small = make_run(parallel__nodes=2), make_run()
+    make_node("n1")
+    scheduler.look()
+    assert states_of(gang, small) == [RunState.QUEUED, RunState.QUEUED]
+
+
+def test_urgent_run_goes_first(make_run, node):
+    normal, urgent = make_run("normal"), make_run("urgent", priority=1)
+    scheduler.look()
+    assert states_of(normal, urgent) == [RunState.QUEUED, RunState.STARTING]
+
+
+def test_less_urgent_run_is_asked_to_make_way_once(make_run, start):
+    low = make_run("low", priority=-1)
+    start(low)
+    make_run("normal")
+    scheduler.look()
+    scheduler.look()
+    low.refresh_from_db()
+    assert low.is_yielding
+    assert low.events.filter(name="yielding").count() == 1
+
+
+@pytest.mark.parametrize("unusable", ["draining", "silent"])
+def test_unusable_node_is_given_nothing(run, node, unusable):
+    if unusable == "draining":
+        drain_node(node)
+    else:
+        Node.objects.update(last_seen_at=timezone.now() - timedelta(hours=1))
+    scheduler.look()
+    assert states_of(run) == [RunState.QUEUED]
+    assert run.reason == "No node is alive: start a node worker."
+
+
+def test_run_of_a_silent_node_goes_back_to_the_queue(run, start):
+    start(run)
+    Node.objects.update(last_seen_at=timezone.now() - timedelta(hours=1))
+    scheduler.look()
+    assert states_of(run) == [RunState.QUEUED]
+    assert run.attempts.get().outcome == "lost"

@@ -1,0 +1,169 @@
+"""Journals and logs into Postgres: each line once, whatever it holds, whoever reads it."""
+
+import json
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from django.db import connection, connections
+
+from webapp.metrics import selectors
+from webapp.metrics.models import IngestCursor
+from webapp.runs.models import Attempt
+from workers.launcher import Place
+from workers.shipper import Shipper
+from zaya_model.journal import Journal, journal_path
+
+
+@pytest.fixture
+def place(run, start, tmp_path) -> Place:
+    start(run)
+    place = Place(tmp_path / str(run.pk), 1, 0)
+    for folder in ("journal", "logs"):
+        (place.run_dir / folder).mkdir(parents=True)
+    return place
+
+
+@pytest.fixture
+def journal(place):
+    with Journal(journal_path(place.run_dir, 1), 1) as journal:
+        yield journal
+
+
+@pytest.fixture
+def ship(place, run):
+    def ship_all(*, is_over: bool = False) -> None:
+        Shipper("test-node", place.run_dir.parent).ship(place, Attempt.objects.get(run=run), is_over=is_over)
+
+    return ship_all
+
+
+def count_points():
+    with connection.cursor() as sql:
+        sql.execute("SELECT count(*) FROM metrics_point")
+        return sql.fetchone()[0]
+
+
+def texts(run):
+    return [line.text for line in selectors.read_log(run)]
+
+
+def test_each_kind_of_record_reaches_its_table(run, journal, ship):
+    journal.metrics(3, {"loss": 2.0, "lr/muon": 0.1})
+    journal.write("router", 3, load=[[3, 1], [2, 2]], skipped=[0, 1], bias=[[0.0, 0.0, -1.0]] * 2)
+    journal.write("checkpoint", 3, status="durable", path="checkpoints/step-00000003", bytes=10, seconds=0.5)
+    journal.event(3, "spike", "The loss jumped.")
+    journal.log(3, "hello")
+    ship()
+    run.refresh_from_db()
+    assert selectors.list_keys(run) == ["loss", "lr/muon"]
+    assert selectors.read_router(run).layers == [[3, 1], [2, 2]]
+    assert run.checkpoints.get().status == "durable"
+    assert run.events.last().text == "The loss jumped."
+    assert texts(run) == ["hello"]
+    assert run.step == 3
+
+
+def test_shipping_again_adds_nothing(journal, ship):
+    journal.metrics(1, {"loss": 2.0})
+    ship()
+    ship()
+    assert count_points() == 1
+
+
+def test_line_still_being_written_waits_for_its_end(journal, place, ship):
+    line = json.dumps({"v": 1, "seq": 0, "time": datetime.now(UTC).isoformat(), "attempt": 1, "rank": 0,
+                       "kind": "metrics", "step": 1, "values": {"loss": 1.0}})  # fmt: skip
+    path = journal_path(place.run_dir, 1)
+    with path.open("a") as file:
+        file.write(line[:40])
+        file.flush()
+        ship()
+        assert count_points() == 0
+        file.write(line[40:] + "\n")
+    ship()
+    assert count_points() == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{not json", b"[]", b'{"kind": "nothing", "step": 1}', b'{"kind": "metrics", "step": "x"}', b"\xff\xfe\x00",
+        b'{"kind":"metrics","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"values":{"a":"many"}}',
+        b'{"kind":"metrics","step":99999999999999999999,"time":"2026-01-01T00:00:00+00:00","attempt":1,"values":{}}',
+        b'{"kind":"router","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"load":[["x"]]}',
+        b'{"kind":"checkpoint","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"status":"odd"}',
+        b'{"kind":"event","step":1,"time":"yesterday","attempt":1,"rank":0,"name":"x","text":"y"}',
+    ],
+)  # fmt: skip
+def test_line_that_is_no_record_becomes_a_warning_and_stops_nothing(run, journal, place, ship, line):
+    with journal_path(place.run_dir, 1).open("ab") as file:
+        file.write(line + b"\n")
+    journal.metrics(2, {"loss": 1.0})
+    ship()
+    assert count_points() == 1
+    (warning,) = selectors.read_log(run)
+    assert warning.level == "warning"
+    assert warning.text.startswith("A journal line was passed over")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_values_that_are_no_numbers_arrive_as_they_are(run, journal, ship, value):
+    journal.metrics(1, {"loss": value})
+    ship()
+    (curve,) = selectors.read_curves(run, ["loss"])
+    assert repr(curve.values[0]) == repr(value)
+
+
+def test_printed_lines_arrive_whatever_their_bytes(run, place, ship):
+    place.log.write_bytes(b"<b>bold</b>\n\x1b[31mred\x1b[0m\nnul \x00 and torn \xe2\x82\n10%\r50%\r100%\n")
+    ship()
+    odd = "\N{REPLACEMENT CHARACTER}"
+    assert texts(run) == ["<b>bold</b>", "\x1b[31mred\x1b[0m", f"nul {odd} and torn {odd}", "100%"]
+
+
+def test_line_of_ten_megabytes_is_cut_with_a_word(run, place, ship):
+    place.log.write_bytes(b"x" * 10_000_000 + b"\nafter\n")
+    ship()
+    long, after = texts(run)
+    assert len(long) < 30_000
+    assert "9,980,000 characters more" in long
+    assert after == "after"
+
+
+def test_last_words_without_a_line_end_arrive_when_the_trainer_is_gone(run, place, ship):
+    place.log.write_bytes(b"Killed")
+    ship()
+    assert texts(run) == []
+    ship(is_over=True)
+    assert texts(run) == ["Killed"]
+
+
+def test_lines_appended_later_arrive_too(run, place, ship):
+    place.log.write_bytes(b"one\n")
+    shipped_by = ship
+    shipped_by()
+    with place.log.open("ab") as file:
+        file.write(b"two\n")
+    shipped_by()
+    assert texts(run) == ["one", "two"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_shippers_at_once_store_each_line_once(run, journal, place):
+    for step in range(2000):
+        journal.metrics(step, {"loss": 1.0})
+
+    def ship_until_done() -> None:
+        try:
+            Shipper("test-node", place.run_dir.parent).ship(place, Attempt.objects.get(run=run), is_over=False)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=ship_until_done) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert count_points() == 2000
+    assert IngestCursor.objects.get().lines == 2000
