@@ -48,15 +48,16 @@ class Stack:
     def __init__(self, data: Path, *, demo: bool = False) -> None:
         self.data, self.port, self.demo = data, free_port(), demo
         self.url = f"http://127.0.0.1:{self.port}"
-        self.token = self.output = ""
+        self.output = data.parent / f"{data.name}.out"
+        self.token = ""
 
     def start(self) -> "Stack":
         environment = {**os.environ, "DATA": str(self.data), "PORT": str(self.port), "DEMO": str(int(self.demo)),
                        "OMP_NUM_THREADS": "1", "NODE_NAME": "stack-node"}  # fmt: skip
-        self._log = (self.data.parent / f"{self.data.name}.out").open("a+")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "workers.local"], cwd=ROOT, env=environment, stdout=self._log, stderr=self._log
-        )
+        with self.output.open("a") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "workers.local"], cwd=ROOT, env=environment, stdout=output, stderr=output
+            )
         wait_for(lambda: "is ready" in self.said() or self.process.poll() is not None, "the stack to be ready")
         assert self.process.poll() is None, self.said()
         self.token = self.token or self._make_token(environment)
@@ -67,7 +68,7 @@ class Stack:
         return self.process.wait(seconds)
 
     def said(self) -> str:
-        return Path(self._log.name).read_text()
+        return self.output.read_text()
 
     @property
     def password(self) -> str:
@@ -75,9 +76,8 @@ class Stack:
 
     def _make_token(self, environment: dict[str, str]) -> str:
         command = [sys.executable, "manage.py", "token", "tests"]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-        ).stdout.strip()
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
 
     def ask(self, path: str, body: Any = None, *, method: str | None = None) -> Any:
         request = urllib.request.Request(
@@ -145,8 +145,7 @@ class Stack:
         )
         ((loads,),) = self.query("SELECT count(*) FROM metrics_router WHERE run_id = %s", run)
         ((lines,),) = self.query(
-            "SELECT coalesce(sum(lines), 0)::int FROM metrics_ingestcursor WHERE run_id = %s AND path LIKE 'journal/%%'",
-            run,
+            "SELECT sum(lines)::int FROM metrics_ingestcursor WHERE run_id = %s AND path LIKE 'journal/%%'", run
         )
         assert {"points": points, "loads": loads, "lines": lines} == expected
         assert expected["points"] > 0

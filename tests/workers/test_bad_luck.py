@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import psutil
 import pytest
 
-from tests.stack import Stack, wait_for
+from tests.stack import ROOT, Stack, free_port, wait_for
 
 STEPS = 160
 
@@ -87,7 +89,7 @@ def test_ctrl_c_saves_the_run_leaves_no_process_and_the_next_start_goes_on(tmp_p
     stack = Stack(tmp_path_factory.mktemp("c") / "var")
     stack.data.mkdir()
     stack.start()
-    run = stack.start_run("interrupted", train__steps=400)
+    run = stack.start_run("interrupted", train__steps=150)
     stack.wait_for_step(run, 10)
     family = psutil.Process(stack.process.pid).children(recursive=True)
     family.append(stack.trainer(run))
@@ -96,7 +98,7 @@ def test_ctrl_c_saves_the_run_leaves_no_process_and_the_next_start_goes_on(tmp_p
     stack.start()
     try:
         found = stack.wait_for_state(run, "finished", seconds=120)
-        assert found["step"] == 400
+        assert found["step"] == 150
         assert [event["name"] for event in stack.ask(f"/runs/{run}/events")["items"]].count("running") == 2
         stack.assert_shipped_once(run)
     finally:
@@ -105,11 +107,6 @@ def test_ctrl_c_saves_the_run_leaves_no_process_and_the_next_start_goes_on(tmp_p
 
 @pytest.mark.parametrize("kind", ["port", "data", "twice"])
 def test_start_that_cannot_work_says_why_in_one_sentence(stack: Stack, tmp_path, kind) -> None:
-    import subprocess
-    import sys
-
-    from tests.stack import ROOT, free_port
-
     data, port = tmp_path / "var", free_port()
     if kind == "port":
         port = stack.port
