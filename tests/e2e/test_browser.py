@@ -44,7 +44,7 @@ def page(browser: Browser, stack: Stack) -> Iterator[Page]:
 
 def fill_form(page: Page, name: str, **fields: str) -> None:
     page.goto("/runs/new")
-    for fold in page.locator("details:not([open]) > summary").all():
+    for fold in page.locator("details > summary").all():
         fold.click()
     page.locator("#name").fill(name)
     for field, value in {**{key: str(value) for key, value in SMALL.items()}, **fields}.items():
