@@ -99,9 +99,7 @@ def estimate_memory(config: RunConfig) -> Memory:
     phase with the most tokens at once.
     """
     model, total = config.model, count_parameters(config.model)
-    channels = (model.num_attention_heads + model.num_key_value_heads) * model.head_dim
-    convolutions = channels * (model.cca_time0 + 1) + channels * (model.head_dim * model.cca_time1 + 1)
-    muon = total.experts + total.attention + total.router - model.num_hidden_layers * convolutions
+    muon = _matrix_parameters(model)
     value_bytes = 2 if config.train.precision == "bf16" else 4
     tokens = max(
         min(phase.micro_batch_size, phase.global_batch_size // config.num_processes) * phase.sequence_length
@@ -168,6 +166,16 @@ def _plan_phase(config: RunConfig, phase: Phase, flops_per_second: float) -> dic
         "flops_per_token": flops,
         "seconds": phase.tokens * flops / flops_per_second,
     }
+
+
+def _matrix_parameters(model: ModelConfig) -> int:
+    """Parameters that Muon moves, with one momentum where AdamW has two."""
+    D, L, R = model.hidden_size, model.num_hidden_layers, model.router_hidden_size
+    width_q, width_k = model.num_attention_heads * model.head_dim, model.num_key_value_heads * model.head_dim
+    classes = model.num_experts + 1
+    router = D * classes if model.router == "linear" else D * R + 2 * R * R + R * classes
+    experts = 3 * D * model.moe_intermediate_size * model.num_experts
+    return L * (D * (width_q + 2 * width_k) + width_q * D + router + experts)
 
 
 def _kinds(model: ModelConfig) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ def _open_bytes(path: Path) -> BinaryIO:
 
 
 def _open_text(path: Path) -> TextIO:
-    return io.TextIOWrapper(_open_bytes(path), encoding=_encoding(path), errors="strict", newline=None)
+    encoding = _encoding(path)
+    return io.TextIOWrapper(_open_bytes(path), encoding=encoding, errors="strict", newline=None)
 
 
 def _encoding(path: Path) -> str:
@@ -105,7 +106,8 @@ def _first_bad_byte(path: Path) -> int:
             except UnicodeDecodeError as error:
                 return place - waiting + error.start
             place += len(block)
-    return place
+    # What is left is the beginning of a character that never ends.
+    return place - len(decoder.getstate()[0])
 
 
 def _whole_text(path: Path) -> Iterator[Piece]:
