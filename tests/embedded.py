@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 DATA = Path(tempfile.mkdtemp(prefix="zb-"))
+(DATA / "static").mkdir()
 
 os.environ |= {"DATA": str(DATA), "NODE_NAME": "test-node", "DJANGO_SETTINGS_MODULE": "webapp.settings"}
 for name in ("DATABASE_URL", "REDIS_URL", "RUNS_DIR", "SECRET_KEY"):

@@ -128,3 +128,10 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": ENV["LOG_LEVEL"].upper()},
 }
+
+UNFOLD = {
+    "SITE_TITLE": "Zayaboard",
+    "SITE_HEADER": "Zayaboard",
+    "SITE_URL": "/",
+    "SHOW_VIEW_ON_SITE": False,
+}

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from django.http import Http404, HttpRequest
-from ninja import Router, Schema
+from ninja import Router, Schema, Status
 from ninja.errors import HttpError
 from pydantic import ConfigDict, Field
 
@@ -32,7 +32,7 @@ class NewRun(Schema):
 
 
 @router.post("", response={201: dict})
-def create_run(request: HttpRequest, body: NewRun) -> tuple[int, dict[str, Any]]:
+def create_run(request: HttpRequest, body: NewRun) -> Status:
     """Queue a run."""
     user = require_operator(request)
     if bool(body.preset) == (body.config is not None):
@@ -42,7 +42,7 @@ def create_run(request: HttpRequest, body: NewRun) -> tuple[int, dict[str, Any]]
         owner=user, name=body.name, preset=body.preset or "own config", config=config, tags=body.tags,
         notes=body.notes, priority=body.priority,
     )  # fmt: skip
-    return 201, describe(run)
+    return Status(201, describe(run))
 
 
 @router.get("")

@@ -1,5 +1,6 @@
 """The form of a new run, generated from the one schema: a field for each field, its meaning, unit and bounds."""
 
+import json
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class Input:
     help: str
     unit: str
     bounds: str
-    kind: Literal["text", "number", "choice", "flag"]
+    kind: Literal["text", "number", "choice", "flag", "json"]
     preset_text: str
     text: str
     choices: tuple[str, ...] = ()
@@ -130,8 +131,12 @@ def _check(form: RunForm, inputs: Mapping[str, Input]) -> None:
         except ConfigError as error:
             problems = error.problems
     for problem in problems:
-        if problem.path in inputs:
-            inputs[problem.path].error = f"{problem.message[0].upper()}{problem.message[1:]}."
+        # A problem inside a list belongs to the field that holds the list.
+        name = ".".join(problem.path.split(".")[:2])
+        if name in inputs:
+            within = problem.path.removeprefix(name).lstrip(".")
+            message = f"{within}: {problem.message}" if within else problem.message
+            inputs[name].error = f"{message[0].upper()}{message[1:]}."
         else:
             form.general_errors.append(str(problem))
 
@@ -154,6 +159,11 @@ def _parse(name: str, text: str) -> Any:
             return float(text.replace(",", "."))
         except ValueError:
             raise ValueError(f"write a number such as 0.001 or 3e-4, not {text!r}") from None
+    if _is_nested(kind):
+        try:
+            return json.loads(text or "[]")
+        except json.JSONDecodeError as error:
+            raise ValueError(f'write a JSON list such as [{{"name": "one", "steps": 100}}]: {error.msg}') from None
     if get_origin(kind) is tuple:
         return tuple(part.strip() for part in text.split(",") if part.strip())
     return text
@@ -163,7 +173,12 @@ def _input(name: str, base: RunConfig, config: RunConfig) -> Input:
     info = _info(name)
     kind, _ = _bare(info.annotation)
     choices = get_args(kind) if get_origin(kind) is Literal else ()
-    shape = "choice" if choices else "flag" if kind is bool else "number" if kind in (int, float) else "text"
+    if choices:
+        shape = "choice"
+    elif _is_nested(kind):
+        shape = "json"
+    else:
+        shape = {bool: "flag", int: "number", float: "number"}.get(kind, "text")
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     return Input(
         name=name, help=info.description or "", unit=str(extra.get("unit", "")), bounds=_bounds(info), kind=shape,
@@ -193,6 +208,12 @@ def _bare(annotation: Any) -> tuple[Any, bool]:
     return annotation, False
 
 
+def _is_nested(kind: Any) -> bool:
+    """Whether a field is a list of sections of their own, typed as JSON."""
+    inner = get_args(kind)[:1]
+    return get_origin(kind) is tuple and isinstance(inner[0], type) and issubclass(inner[0], BaseModel)
+
+
 def _bounds(info: FieldInfo) -> str:
     """Bounds in words, from the schema's own metadata."""
     words = []
@@ -214,6 +235,8 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple) and any(isinstance(part, BaseModel) for part in value):
+        return json.dumps([part.model_dump(exclude_none=True, exclude_defaults=True) for part in value], indent=1)
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
