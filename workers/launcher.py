@@ -21,6 +21,8 @@ from zaya_model.presets import build, to_toml
 
 _SHELL = 'trap : TERM; "$@"; code=$?; echo $code > "$EXIT_FILE.new"; mv "$EXIT_FILE.new" "$EXIT_FILE"'
 _RENDEZVOUS_PORT = 29_400
+# Those we are the parents of must be waited for, or they stay as zombies.
+_CHILDREN: dict[int, subprocess.Popen] = {}
 
 
 class LaunchError(ZayaError):
@@ -69,6 +71,8 @@ class Trainer:
     @property
     def is_alive(self) -> bool:
         """Whether that very process is still there, not another one with its number."""
+        if (child := _CHILDREN.get(self.pid)) is not None and child.poll() is not None:
+            del _CHILDREN[self.pid]
         try:
             process = psutil.Process(self.pid)
             return abs(process.create_time() - self.born) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
@@ -111,6 +115,7 @@ def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0
                 start_new_session=True,
                 env=_environment(place, config),
             )
+        _CHILDREN[process.pid] = process
         born = psutil.Process(process.pid).create_time()
         record = {"pid": process.pid, "born": born, "boot": psutil.boot_time()}
         temporary = place.record.with_suffix(".new")

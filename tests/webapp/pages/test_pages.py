@@ -1,0 +1,137 @@
+"""What pages show, in each state a run can be in, and what they cost."""
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from webapp.runs.models import RunState
+
+
+@pytest.mark.parametrize("state", RunState.values)
+def test_run_page_opens_in_every_state(operator, run, browser_of, state):
+    type(run).objects.filter(pk=run.pk).update(state=state, ended_at=datetime.now(UTC))
+    assert browser_of(operator).get(f"/runs/{run.pk}").status_code == 200
+
+
+def test_buttons_follow_the_state(operator, run, start, browser_of):
+    page = lambda: browser_of(operator).get(f"/runs/{run.pk}").content  # noqa: E731
+    start(run)
+    assert b'id="stop"' in page()
+    assert b'id="resume"' not in page()
+    type(run).objects.filter(pk=run.pk).update(state=RunState.FAILED)
+    assert b'id="stop"' not in page()
+    assert b'id="resume"' in page()
+
+
+def test_viewer_sees_no_buttons(viewer, run, browser_of):
+    page = browser_of(viewer).get(f"/runs/{run.pk}").content
+    assert b'id="stop"' not in page
+    assert b"New run" not in browser_of(viewer).get("/").content
+
+
+def test_empty_list_says_what_to_do_next(operator, browser_of):
+    assert b"Start the first run" in browser_of(operator).get("/").content
+
+
+def test_list_costs_the_same_for_one_run_and_for_fifty(
+    operator, make_run, browser_of, django_assert_max_num_queries, start, log_metrics
+):
+    run = make_run("measured")
+    start(run)
+    log_metrics(run, 1, loss=[(1, 2.0)])
+    type(run).objects.update(state=RunState.FINISHED)
+    type(run).objects.bulk_create(
+        [type(run)(name=f"r{n}", owner=operator, preset="tiny-cpu", config=run.config, state=RunState.STOPPED,
+                   queued_at=datetime.now(UTC)) for n in range(60)]
+    )  # fmt: skip
+    client = browser_of(operator)
+    with django_assert_max_num_queries(8):
+        client.get("/")
+
+
+def test_run_page_costs_few_queries(operator, run, start, log_metrics, browser_of, django_assert_max_num_queries):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 2.0)])
+    client = browser_of(operator)
+    with django_assert_max_num_queries(14):
+        client.get(f"/runs/{run.pk}")
+
+
+@pytest.mark.parametrize(
+    "query", ["page=0", "page=x", "page=99999999999", "sort=<x>", "state=odd", "search=%00", "search=%23"]
+)
+def test_odd_queries_give_a_page(operator, run, browser_of, query):
+    assert browser_of(operator).get(f"/?{query}").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/runs/999999999999999999999999", "/runs/7777", "/nowhere", "/runs/7777/charts"])
+def test_what_is_not_there_is_said_kindly(operator, browser_of, path):
+    answer = browser_of(operator).get(path)
+    assert answer.status_code == 404
+    assert b"There is nothing here" in answer.content
+
+
+def test_pages_allow_no_script_from_elsewhere(operator, browser_of):
+    answer = browser_of(operator).get("/")
+    assert "default-src 'self'" in answer["Content-Security-Policy"]
+    assert not re.search(rb"<script(?![^>]*\bsrc=)", answer.content)
+
+
+def test_charts_are_strict_json_whatever_was_measured(operator, run, start, log_metrics, browser_of):
+    start(run)
+    log_metrics(run, 1, loss=[(1, float("nan")), (2, float("inf"))])
+    answer = browser_of(operator).get(f"/runs/{run.pk}/charts?ids=loss&ids=unknown&smoothing=0.9&x=tokens")
+    assert b"NaN" not in answer.content.replace(b'"NaN"', b"")
+    assert set(answer.json()) == {"loss", "unknown"}
+
+
+def test_new_run_is_queued_by_the_form(operator, browser_of):
+    answer = browser_of(operator).post("/runs/new", {"preset": "tiny-cpu", "name": "by form", "submitted": "1",
+                                                     "train.steps": "5", "tags": "a, b"})  # fmt: skip
+    assert answer.status_code == 302
+    from webapp.runs.models import Run
+
+    run = Run.objects.get()
+    assert (run.name, run.tags, run.total_steps) == ("by form", ["a", "b"], 5)
+
+
+def test_run_without_a_name_is_refused_at_the_name(operator, browser_of):
+    answer = browser_of(operator).post("/runs/new", {"preset": "tiny-cpu", "name": " ", "submitted": "1"})
+    assert answer.status_code == 422
+    assert b"Give the run a name" in answer.content
+
+
+def test_run_like_another_starts_from_its_config(operator, make_run, browser_of):
+    run = make_run("first", train__steps=77)
+    page = browser_of(operator).get(f"/runs/new?like={run.pk}").content.decode()
+    assert 'value="77"' in page
+    assert "first again" in page
+
+
+def test_token_is_shown_once_and_can_be_revoked(operator, browser_of):
+    client = browser_of(operator)
+    text = re.search(r'class="token">(\S+)<', client.post("/account/tokens", {"name": "t"}).content.decode()).group(1)
+    assert text not in client.get("/account").content.decode()
+    client.post(f"/account/tokens/{operator.tokens.get().pk}/revoke")
+    assert not operator.tokens.exists()
+
+
+def test_nobody_revokes_the_token_of_another(operator, viewer, browser_of):
+    from webapp.accounts.services import create_token
+
+    token, _ = create_token(user=operator, name="t")
+    browser_of(viewer).post(f"/account/tokens/{token.pk}/revoke")
+    assert operator.tokens.exists()
+
+
+def test_log_download_has_every_line(operator, run, start, browser_of):
+    from webapp.metrics import services
+
+    attempt = start(run)
+    batch = services.Batch()
+    for number in range(3):
+        batch.add_line(attempt.number, "output", datetime.now(UTC), "info", f"line {number}")
+    services.store(run, batch)
+    answer = browser_of(operator).get(f"/runs/{run.pk}/log.txt")
+    assert answer.getvalue().decode().count("line ") == 3

@@ -1,0 +1,99 @@
+"""Start, find again, and end a trainer, on this machine."""
+
+import signal
+import time
+
+import pytest
+
+from workers import launcher
+from workers.launcher import LaunchError, Place
+from zaya_model.presets import load_preset
+
+
+@pytest.fixture
+def place(tmp_path) -> Place:
+    return Place(tmp_path / "7", 1, 0)
+
+
+@pytest.fixture
+def config():
+    return load_preset("tiny-cpu").model_dump(mode="json")
+
+
+@pytest.fixture
+def run_command(place, config, monkeypatch):
+    """Start any command in the trainer's stead."""
+
+    def start(*command: str) -> launcher.Trainer:
+        monkeypatch.setattr(launcher, "command", lambda *_, **__: list(command))
+        return launcher.start(place, config)
+
+    return start
+
+
+def wait_until_gone(trainer, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while trainer.is_alive:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 5", 5), ("kill -9 $$", -9), ("kill -11 $$", -11)])
+def test_exit_code_is_known_to_whoever_looks_later(place, run_command, script, code):
+    run_command("sh", "-c", script)
+    found = launcher.find(place)
+    wait_until_gone(found)
+    assert found.exit_code == code
+
+
+def test_trainer_is_found_again_and_killed_with_all_its_children(place, run_command):
+    run_command("sh", "-c", "sleep 60 & sleep 60")
+    found = launcher.find(place)
+    assert found.is_alive
+    found.kill(signal.SIGKILL)
+    wait_until_gone(found)
+    assert found.exit_code == -signal.SIGKILL
+
+
+def test_other_process_with_the_same_number_is_not_the_trainer(place, run_command):
+    trainer = run_command("sleep", "60")
+    stranger = launcher.Trainer(place, trainer.pid, trainer.born - 100.0, trainer.boot)
+    assert not stranger.is_alive
+    trainer.kill(signal.SIGKILL)
+    wait_until_gone(trainer)
+
+
+def test_what_it_prints_is_in_its_log(place, run_command):
+    wait_until_gone(run_command("sh", "-c", "echo out; echo err >&2"))
+    assert place.log.read_text() == "out\nerr\n"
+
+
+def test_nothing_started_is_nothing_found(place):
+    assert launcher.find(place) is None
+
+
+def test_old_stop_file_stops_no_new_start(place, run_command):
+    place.run_dir.mkdir()
+    place.stop_file.touch()
+    wait_until_gone(run_command("true"))
+    assert not place.stop_file.exists()
+
+
+def test_folder_that_cannot_be_made_is_said_in_one_sentence(config, tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(LaunchError, match=r"could not be started: Not a directory .* Check that"):
+        launcher.start(Place(blocked / "7", 1, 0), config)
+
+
+def test_one_process_is_started_as_one_would_by_hand(place, config):
+    words = launcher.command(place, config, place.run_dir / "config.toml", first_node="n1")
+    assert words[1:4] == ["-m", "zaya_model", "train"]
+
+
+def test_several_processes_are_started_by_torchrun(place, config):
+    config["parallel"] = {"nodes": 2, "processes_per_node": 4}
+    words = launcher.command(place, config, place.run_dir / "config.toml", first_node="n1")
+    assert words[1:3] == ["-m", "torch.distributed.run"]
+    assert "--nproc-per-node=4" in words
+    assert "--rdzv-endpoint=n1:29400" in words
