@@ -1,0 +1,87 @@
+"""Server time of every page and of the questions its charts ask, against the 100 ms a person does not notice."""
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from bench._servers import django_ready, make_run
+
+_GOAL_MS = 100.0
+
+
+def measure() -> list[dict]:
+    """Medians over warm requests on demonstration-sized data, and with 10,000 runs in the list."""
+    with django_ready():
+        run, owner = make_run(steps=2000)
+        from django.test import Client
+
+        client = Client(HTTP_HOST="localhost")
+        client.force_login(owner)
+        paths = {
+            "runs page": "/",
+            "new run page": "/runs/new",
+            "run page": f"/runs/{run.pk}",
+            "nodes page": "/nodes",
+            "run's charts, 3 of them": f"/runs/{run.pk}/charts?ids=loss&ids=throughput&ids=mfu&smoothing=0.6",
+            "run's heat maps": f"/runs/{run.pk}/router",
+            "API: series": f"/api/v1/runs/{run.pk}/metrics?keys=loss,grad_norm",
+            "API: runs": "/api/v1/runs",
+        }
+        rows = [_row(name, _median_ms(lambda path=path: client.get(path))) for name, path in paths.items()]
+        _add_runs(run, 10_000)
+        rows.append(_row("runs page, 10,000 runs", _median_ms(lambda: client.get("/"))))
+    return [*rows, _check_time(), _web_memory()]
+
+
+def _row(name: str, milliseconds: float) -> dict:
+    return {"name": name, "value": milliseconds, "unit": "ms", "peer": "goal", "peer_value": _GOAL_MS,
+            "ratio": milliseconds / _GOAL_MS}  # fmt: skip
+
+
+def _median_ms(ask: Callable, repeats: int = 15) -> float:
+    times = []
+    for _ in range(repeats + 2):
+        start = time.perf_counter()
+        answer = ask()
+        times.append((time.perf_counter() - start) * 1000)
+        assert answer.status_code == 200, answer
+    return statistics.median(times[2:])
+
+
+def _add_runs(run, count: int) -> None:
+    kind = type(run)
+    kind.objects.bulk_create(
+        [
+            kind(name=f"run {n}", owner=run.owner, preset=run.preset, config=run.config, state="stopped",
+                 queued_at=run.queued_at)
+            for n in range(count)
+        ],
+        batch_size=1000,
+    )  # fmt: skip
+
+
+def _check_time() -> dict:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "manage.py", "check"], check=True, capture_output=True)
+    seconds = time.perf_counter() - start
+    return {
+        "name": "manage.py check",
+        "value": seconds,
+        "unit": "s",
+        "peer": "goal",
+        "peer_value": 2.0,
+        "ratio": seconds / 2,
+    }
+
+
+def _web_memory() -> dict:
+    code = (
+        "import resource, webapp.asgi; from django.urls import get_resolver; get_resolver().url_patterns;"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    megabytes = int(done.stdout) / 1024
+    return {"name": "web process, loaded", "value": megabytes, "unit": "MB", "peer": "goal", "peer_value": 200.0,
+            "ratio": megabytes / 200}  # fmt: skip
