@@ -1,15 +1,20 @@
-"""SwiGLU experts over tokens sorted by expert.
+"""SwiGLU experts over tokens sorted by expert; a token of the skip class costs no product.
 
-Shapes: N tokens, D hidden, F expert width, E experts.
+Shapes: N tokens, n of them sorted and not skipped, D hidden, F expert width, E experts.
 """
 
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from zaya_model.config import ModelConfig
+from zaya_model.model.layers import product_dtype
+
+Skip = Literal["identity", "zero"]
 
 
 class Experts(nn.Module):
@@ -18,54 +23,116 @@ class Experts(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         E, D, width = config.num_experts, config.hidden_size, config.moe_intermediate_size
-        self.skip: Literal["identity", "zero"] = config.skip
+        self.skip: Skip = config.skip
         self.gate_up_proj = nn.Parameter(torch.empty(E, 2 * width, D))
         self.down_proj = nn.Parameter(torch.empty(E, D, width))
 
     def forward(self, x_ND: Tensor, choice_N: Tensor, weight_N: Tensor) -> Tensor:
-        """Mix; a token of the skip class gives itself or nothing, and costs no product."""
-        E = self.gate_up_proj.shape[0]
+        """Mix; a token of the skip class gives itself or nothing. fp32 in and out."""
+        dtype = product_dtype(x_ND)
+        gate_up, down = self.gate_up_proj.to(dtype), self.down_proj.to(dtype)
         order = choice_N.argsort(stable=True)
-        counts = torch.bincount(choice_N, minlength=E + 1)
-        sorted_ND = Permute.apply(x_ND, order)
-        mixed = self._grouped(sorted_ND, counts) if x_ND.is_cuda else self._one_by_one(sorted_ND, counts.tolist())
-        back = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
-        return Permute.apply(mixed, back).float() * weight_N[:, None]
+        counts = torch.bincount(choice_N, minlength=gate_up.shape[0] + 1)
+        if x_ND.is_cuda:
+            return grouped(x_ND, weight_N, gate_up, down, order, counts, self.skip)
+        return OneByOne.apply(x_ND, weight_N, gate_up, down, order, counts.tolist(), self.skip)
 
-    def _one_by_one(self, x_ND: Tensor, counts: list[int]) -> Tensor:
-        """One product after the other: on a CPU as fast as a grouped one, and nothing is padded."""
-        parts = list(x_ND.split(counts))
-        skipped = parts.pop()
-        pairs = zip(parts, self.gate_up_proj.unbind(), self.down_proj.unbind(), strict=True)
-        outputs = [F.linear(_swiglu(F.linear(part, gate_up)), down) for part, gate_up, down in pairs]
-        outputs.append((skipped if self.skip == "identity" else torch.zeros_like(skipped)).to(outputs[0].dtype))
-        return torch.cat(outputs)
 
-    def _grouped(self, x_ND: Tensor, counts: Tensor) -> Tensor:
-        """All products in one launch, without waiting for the counts; rows of the skip class come out of it unset."""
-        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x_ND.dtype
-        ends = counts.cumsum(0)[:-1].to(torch.int32)
-        x = x_ND.to(dtype)
-        hidden = _swiglu(F.grouped_mm(x, self.gate_up_proj.to(dtype).transpose(1, 2), offs=ends))
-        out = F.grouped_mm(hidden, self.down_proj.to(dtype).transpose(1, 2), offs=ends)
-        is_skip = (torch.arange(x.shape[0], device=x.device) >= ends[-1])[:, None]
-        return torch.where(is_skip, x if self.skip == "identity" else torch.zeros_like(x), out)
+class OneByOne(torch.autograd.Function):
+    """One product after the other: on a CPU as fast as a grouped one, and every result lands where it is needed."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, x: Tensor, weight: Tensor, gate_up: Tensor, down: Tensor, order: Tensor, counts: list[int],
+        skip: Skip,
+    ) -> Tensor:  # fmt: skip
+        *counts, num_skipped = counts
+        order, skipped = order.split((len(order) - num_skipped, num_skipped))
+        ctx.parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
+        ctx.is_identity = skip == "identity" and num_skipped > 0
+        tokens = x.index_select(0, order).to(gate_up.dtype)
+        sides = _each(ctx.parts, tokens, gate_up.mT)
+        gate, up = sides.chunk(2, dim=-1)
+        hidden = F.silu(gate).mul_(up)
+        out = _each(ctx.parts, hidden, down.mT)
+        mixed = torch.empty_like(x)
+        mixed.index_copy_(0, order, out * weight.index_select(0, order)[:, None])
+        if num_skipped:
+            passed = x.index_select(0, skipped)
+            mixed.index_copy_(0, skipped, passed * weight[skipped, None] if ctx.is_identity else passed.zero_())
+        ctx.save_for_backward(
+            x if ctx.is_identity else None, weight, gate_up, down, order, skipped, tokens, sides, hidden, out
+        )
+        return mixed
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, gate_up, down, order, skipped, tokens, sides, hidden, out = ctx.saved_tensors
+        d_mixed = gradient.index_select(0, order)
+        d_weight = torch.zeros_like(weight).index_copy_(0, order, (d_mixed * out).sum(dim=-1))
+        d_out = d_mixed.mul_(weight.index_select(0, order)[:, None]).to(out.dtype)
+        d_hidden = _each(ctx.parts, d_out, down)
+        d_down = _each_transposed(ctx.parts, d_out, hidden, down)
+        gate, up = sides.chunk(2, dim=-1)
+        d_sides = torch.empty_like(sides)
+        d_gate, d_up = d_sides.chunk(2, dim=-1)
+        torch.mul(F.silu(gate), d_hidden, out=d_up)
+        torch.ops.aten.silu_backward(d_hidden.mul_(up), gate, grad_input=d_gate)
+        d_gate_up = _each_transposed(ctx.parts, d_sides, tokens, gate_up)
+        d_tokens = _each(ctx.parts, d_sides, gate_up)
+        d_x = torch.empty_like(gradient).index_copy_(0, order, d_tokens.to(gradient.dtype))
+        if len(skipped):
+            d_passed = gradient.index_select(0, skipped)
+            if ctx.is_identity:
+                d_weight.index_copy_(0, skipped, (d_passed * x.index_select(0, skipped)).sum(dim=-1))
+                d_passed.mul_(weight[skipped, None])
+            else:
+                d_passed.zero_()
+            d_x.index_copy_(0, skipped, d_passed)
+        return d_x, d_weight, d_gate_up, d_down, None, None, None
+
+
+def _each(parts: list[slice], rows_nK: Tensor, matrices_EKM: Tensor) -> Tensor:
+    """Rows of each expert times its matrix; (n, M)."""
+    out = rows_nK.new_empty(rows_nK.shape[0], matrices_EKM.shape[2])
+    for part, matrix in zip(parts, matrices_EKM.unbind(), strict=True):
+        torch.mm(rows_nK[part], matrix, out=out[part])
+    return out
+
+
+def _each_transposed(parts: list[slice], left_nM: Tensor, right_nK: Tensor, like_EMK: Tensor) -> Tensor:
+    """The gradient of each expert's matrix; (E, M, K)."""
+    out = torch.empty_like(like_EMK)
+    for part, matrix in zip(parts, out.unbind(), strict=True):
+        torch.mm(left_nM[part].T, right_nK[part], out=matrix)
+    return out
+
+
+def grouped(
+    x_ND: Tensor, weight_N: Tensor, gate_up: Tensor, down: Tensor, order: Tensor, counts: Tensor, skip: Skip
+) -> Tensor:  # fmt: skip
+    """All products in one launch, without waiting for the counts; rows of the skip class come out of it unset."""
+    tokens = Permute.apply(x_ND, order)
+    ends = counts.cumsum(0)[:-1].to(torch.int32)
+    rows = tokens.to(gate_up.dtype)
+    gate, up = F.grouped_mm(rows, gate_up.mT, offs=ends).chunk(2, dim=-1)
+    out = F.grouped_mm(F.silu(gate) * up, down.mT, offs=ends)
+    is_skipped = (torch.arange(len(order), device=order.device) >= ends[-1])[:, None]
+    out = torch.where(is_skipped, tokens if skip == "identity" else torch.zeros_like(tokens), out.to(tokens.dtype))
+    back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+    return Permute.apply(out, back) * weight_N[:, None]
 
 
 class Permute(torch.autograd.Function):
-    """Reorder rows; the gradient is reordered back by a gather, where autograd would scatter and add."""
+    """Reorder rows; the gradient is copied back, where autograd would scatter and add."""
 
     @staticmethod
-    def forward(ctx: torch.autograd.function.FunctionCtx, x: Tensor, order: Tensor) -> Tensor:
+    def forward(ctx: FunctionCtx, x: Tensor, order: Tensor) -> Tensor:
         ctx.save_for_backward(order)
         return x.index_select(0, order)
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
         (order,) = ctx.saved_tensors
         return torch.empty_like(gradient).index_copy_(0, order, gradient), None
-
-
-def _swiglu(gate_up: Tensor) -> Tensor:
-    gate, up = gate_up.chunk(2, dim=-1)
-    return F.silu(gate) * up

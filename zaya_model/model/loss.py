@@ -5,9 +5,12 @@ Shapes: N tokens, D hidden, V vocabulary.
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
 
 IGNORED = -100
-_CHUNK_BYTES = 64 << 20
+# Small enough to stay in a CPU's cache between passes, unless that left too few rows for a good product.
+_CHUNK_BYTES = 8 << 20
+_LEAST_ROWS = 256
 
 
 class HeadLoss(torch.autograd.Function):
@@ -18,40 +21,43 @@ class HeadLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: torch.autograd.function.FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None,
-        targets_N: Tensor,
+        ctx: FunctionCtx, hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor
     ) -> Tensor:  # fmt: skip
         wants_grad = any(ctx.needs_input_grad)
-        kept = targets_N != IGNORED
         # Without a single target the mean is 0/0; one keeps it a number, and its gradient zero.
-        count = kept.sum().clamp_min(1)
-        total = hidden_ND.new_zeros(())
+        share_N = (targets_N != IGNORED).float()
+        share_N /= share_N.sum().clamp_min(1)
+        loss = hidden_ND.new_zeros(())
         d_hidden = torch.empty_like(hidden_ND) if wants_grad else None
         d_weight = torch.zeros_like(weight_VD) if wants_grad else None
         d_bias = torch.zeros_like(bias_V) if wants_grad and bias_V is not None else None
-        rows = max(16, _CHUNK_BYTES // (4 * weight_VD.shape[0]))
-        for start in range(0, hidden_ND.shape[0], rows):
+        rows = max(_LEAST_ROWS, _CHUNK_BYTES // (4 * weight_VD.shape[0]))
+        logits_MV = hidden_ND.new_empty(min(rows, len(hidden_ND)), weight_VD.shape[0])
+        for start in range(0, len(hidden_ND), rows):
             part = slice(start, start + rows)
-            hidden, target, keep = hidden_ND[part], targets_N[part].clamp_min(0)[:, None], kept[part, None]
-            logits = hidden @ weight_VD.T
+            hidden, target, share = hidden_ND[part], targets_N[part, None].clamp_min(0), share_N[part, None]
+            logits = torch.mm(hidden, weight_VD.T, out=logits_MV[: len(hidden)])
             if bias_V is not None:
                 logits += bias_V
-            log_sum = logits.logsumexp(dim=-1, keepdim=True)
-            total += ((log_sum - logits.gather(1, target)) * keep).sum()
+            log_p = torch.log_softmax(logits, dim=-1)
+            loss -= (log_p.gather(1, target) * share).sum()
             if not wants_grad:
                 continue
-            d_logits = logits.sub_(log_sum).exp_()
-            d_logits.scatter_add_(1, target, torch.full_like(log_sum, -1.0))
-            d_logits *= keep / count
-            torch.mm(d_logits, weight_VD, out=d_hidden[part])
-            d_weight.addmm_(d_logits.T, hidden)
+            # Each row's share scales the narrow side of the products instead of the wide logits.
+            d_logits = log_p.exp_().scatter_add_(1, target, torch.full_like(share, -1.0))
+            torch.mm(d_logits, weight_VD, out=d_hidden[part]).mul_(share)
+            d_weight.addmm_(d_logits.T, hidden * share)
             if d_bias is not None:
-                d_bias += d_logits.sum(0)
+                d_bias.addmv_(d_logits.T, share[:, 0])
         ctx.save_for_backward(d_hidden, d_weight, d_bias)
-        return total / count
+        return loss
 
     @staticmethod
-    def backward(ctx: torch.autograd.function.FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    @once_differentiable
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        # On a CPU, looking costs nothing and mostly saves a pass over the head's gradient.
+        if gradient.device.type == "cpu" and gradient.item() == 1.0:
+            return *ctx.saved_tensors, None
         return *(None if saved is None else saved * gradient for saved in ctx.saved_tensors), None
 
 

@@ -53,7 +53,7 @@ class Model(nn.Module):
         """`hidden_states` of tokens that follow `past`, and what the tokens after them need."""
         # A mask of ones costs a product and the fast attention; it says nothing.
         mask = None if attention_mask is None or bool(attention_mask.all()) else attention_mask
-        h = (self.embed_tokens(input_ids).float() + self.input_bias) * self.input_scale
+        h = torch.addcmul(self.input_bias * self.input_scale, self.embed_tokens(input_ids).float(), self.input_scale)
         state, seen = None, []
         for index, block in enumerate(self.blocks):
             h, state, block_seen = block(h, state, mask, past[index] if past else None)

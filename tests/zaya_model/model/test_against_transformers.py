@@ -1,6 +1,5 @@
 """The model against transformers' ZayaForCausalLM, on random weights, for every switch that changes numbers."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,10 +80,10 @@ CASES = {
 
 
 @pytest.fixture(params=CASES.values(), ids=list(CASES))
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[torch.nn.Module, Model, Case]]:
+def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[torch.nn.Module, Model, Case]:
     theirs = hf_model(hf_config(**request.param.fields))
     save_folder(theirs, tmp_path)
-    yield theirs, load_hf(tmp_path, skip="zero").train(), request.param
+    return theirs, load_hf(tmp_path, skip="zero").train(), request.param
 
 
 def test_logits_loss_and_every_gradient_agree(pair: tuple[torch.nn.Module, Model, Case]) -> None:
