@@ -39,7 +39,7 @@ from zaya_model.errors import CheckpointError
 
 # (step, status, details): what the journal is told.
 Report = Callable[..., None]
-_PATIENCE_SECONDS = 3600.0
+_PATIENCE_SECONDS = 600.0
 _POLL_SECONDS = 0.02
 # What a writer can meet; safetensors reports a full disk as an error of its own.
 _FAILURES = (OSError, CheckpointError, RuntimeError, ValueError)

@@ -5,11 +5,12 @@ AdamW, decay    embedding, untied head, convolutions
 AdamW           vectors: norms, biases, scales, temperatures
 """
 
-import torch
 from torch import Tensor, nn
 
 from zaya_model.config import OptimizerConfig
+from zaya_model.optim.adamw import AdamW
 from zaya_model.optim.muon import Muon
+from zaya_model.optim.optimizer import Group
 
 PARTS = ("embedding", "attention", "router", "experts", "scales")
 
@@ -34,25 +35,26 @@ def is_gate_and_up(name: str) -> bool:
     return name.endswith("experts.gate_up_proj")
 
 
-def build_optimizers(model: nn.Module, config: OptimizerConfig) -> tuple[Muon, torch.optim.AdamW]:
+def build_optimizers(model: nn.Module, config: OptimizerConfig) -> tuple[Muon, AdamW]:
     """Split the parameters between the two optimisers."""
     named = list(model.named_parameters())
     matrices = [(name, parameter) for name, parameter in named if is_matrix(name, parameter)]
     others = [parameter for name, parameter in named if not is_matrix(name, parameter)]
+    decay = config.weight_decay
     muon = Muon(
         [
-            {"params": [parameter for name, parameter in matrices if not is_gate_and_up(name)], "fused": 1},
-            {"params": [parameter for name, parameter in matrices if is_gate_and_up(name)], "fused": 2},
+            Group([parameter for name, parameter in matrices if not is_gate_and_up(name)], decay),
+            Group([parameter for name, parameter in matrices if is_gate_and_up(name)], decay, fused=2),
         ],
-        lr=config.muon_learning_rate, momentum=config.muon_momentum, weight_decay=config.weight_decay,
-    )  # fmt: skip
-    adamw = torch.optim.AdamW(
-        [
-            {"params": [p for p in others if p.ndim >= 2], "weight_decay": config.weight_decay},
-            {"params": [p for p in others if p.ndim < 2], "weight_decay": 0.0},
-        ],
-        lr=config.adamw_learning_rate, betas=(config.adamw_beta1, config.adamw_beta2), eps=config.adamw_eps, fused=True,
-    )  # fmt: skip
+        rate=config.muon_learning_rate,
+        momentum=config.muon_momentum,
+    )
+    adamw = AdamW(
+        [Group([p for p in others if p.ndim >= 2], decay), Group([p for p in others if p.ndim < 2])],
+        rate=config.adamw_learning_rate,
+        betas=(config.adamw_beta1, config.adamw_beta2),
+        eps=config.adamw_eps,
+    )
     return muon, adamw
 
 

@@ -70,6 +70,11 @@ class World:
         torch._foreach_copy_(tensors, parts)
 
 
+def is_first_process() -> bool:
+    """Whether this process will speak for all, known before it has joined them."""
+    return int(os.environ.get("RANK", 0)) == 0
+
+
 @contextmanager
 def join_world(device: str) -> Iterator[World]:
     """Join the processes that torchrun started; gloo on CPU, RCCL (called nccl) on GPU. Raises ConfigError."""

@@ -16,7 +16,7 @@ from zaya_model.checkpoint.save import Saver
 from zaya_model.config import RunConfig
 from zaya_model.errors import TrainingError, ZayaError
 from zaya_model.journal import Journal, journal_path
-from zaya_model.parallel.mesh import World, join_world
+from zaya_model.parallel.mesh import World, is_first_process, join_world
 from zaya_model.plan import training_flops_per_token
 from zaya_model.train.attempt import next_attempt
 from zaya_model.train.cost import step_scalars
@@ -33,17 +33,19 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
     `resume` is `latest`, a step, or None for a fresh start. A file `stop` in the run's folder, SIGTERM or SIGINT ask to
     stop: a checkpoint is written first. Raises ZayaError, after saying so in the journal.
     """
+    number = attempt or next_attempt(run_dir)
     with ExitStack() as stack:
-        world = stack.enter_context(join_world(config.train.device))
-        number = attempt or next_attempt(run_dir)
-        training = Training(config, run_dir, world, number)
+        journal = None
+        if is_first_process():
+            journal = stack.enter_context(Journal(journal_path(run_dir, number), number))
+        training = Training(config, run_dir, number, journal)
         try:
-            if world.is_first:
-                path = journal_path(run_dir, number, world.node)
-                training.journal = stack.enter_context(Journal(path, number, world.rank))
+            training.world = stack.enter_context(join_world(config.train.device))
+            # Who came later saw the first one's journal and counted on.
+            training.attempt = training.world.tell(number)
             return training.run(resume)
         except Exception as error:
-            known = _explain(error, training)
+            known = _explain(error, run_dir)
             training.tell_failure(str(known) if isinstance(known, ZayaError) else f"{type(known).__name__}: {known}")
             if known is error:
                 raise
@@ -56,11 +58,10 @@ class Training:
 
     config: RunConfig
     run_dir: Path
-    world: World
     attempt: int
-    journal: Journal | None = None  # only the first process writes
-    state: TrainState | None = None
-
+    journal: Journal | None  # only the first process writes
+    world: World = field(init=False)
+    state: TrainState | None = field(default=None, init=False)
     was_signalled: bool = field(default=False, init=False)
 
     def run(self, resume: str | None) -> str:
@@ -210,16 +211,16 @@ class Training:
         self.was_signalled = True
 
 
-def _explain(error: Exception, training: Training) -> Exception:
+def _explain(error: Exception, run_dir: Path) -> Exception:
     """Turn what a person can mend into a sentence; anything else is a fault of ours and keeps its traceback."""
     if isinstance(error, ZayaError):
         return error
     if isinstance(error, OSError):
-        place = error.filename or training.run_dir
+        place = error.filename or run_dir
         return TrainingError(f"{error.strerror or error} ({place}). Make room or rights there, then start it again.")
     text = str(error)
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
         return TrainingError(f"Not enough memory; lower train.micro_batch_size or the sequence length. ({text})")
-    if training.world.size > 1 and isinstance(error, RuntimeError) and ("gloo" in text.lower() or "NCCL" in text):
+    if isinstance(error, RuntimeError) and ("gloo" in text.lower() or "NCCL" in text):
         return TrainingError(f"Another process of the run ended or went silent, so this one can't go on. ({text})")
     return error

@@ -10,6 +10,7 @@ from zaya_model.errors import CheckpointError
 from zaya_model.model import Model
 from zaya_model.optim.balance import Balancer
 from zaya_model.optim.groups import build_optimizers
+from zaya_model.optim.optimizer import Optimizer
 
 
 class TrainState:
@@ -42,7 +43,7 @@ class TrainState:
         found |= {f"balance/{name}": tensor for name, tensor in self.balancer.state_dict().items()}
         for parameter_name, parameter, optimizer in self._optimized():
             for key, value in optimizer.state.get(parameter, {}).items():
-                found[f"optimizer/{parameter_name}/{key}"] = torch.as_tensor(value)
+                found[f"optimizer/{parameter_name}/{key}"] = value
         found["counters"] = torch.tensor([self.step, self.tokens], dtype=torch.int64)
         found["random/cpu"] = torch.get_rng_state()
         return found
@@ -65,8 +66,8 @@ class TrainState:
         self.step, self.tokens = (int(value) for value in tensors["counters"])
         torch.set_rng_state(tensors["random/cpu"])
 
-    def _optimized(self) -> list[tuple[str, Tensor, torch.optim.Optimizer]]:
-        muon = {id(parameter) for group in self.muon.param_groups for parameter in group["params"]}
+    def _optimized(self) -> list[tuple[str, Tensor, Optimizer]]:
+        muon = {id(parameter) for parameter in self.muon.parameters}
         return [
             (name, parameter, self.muon if id(parameter) in muon else self.adamw)
             for name, parameter in self.model.named_parameters()

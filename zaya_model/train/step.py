@@ -98,11 +98,9 @@ def set_learning_rates(state: TrainState) -> tuple[dict[str, float], float]:
     """Set both optimisers to the schedule's rate for this step; returns the rates and their share of the peak."""
     phase = state.phase
     share = learning_rate_share(state.step, phase)
-    rates = {"muon": phase.muon_learning_rate * share, "adamw": phase.adamw_learning_rate * share}
-    for name, optimizer in (("muon", state.muon), ("adamw", state.adamw)):
-        for group in optimizer.param_groups:
-            group["lr"] = rates[name]
-    return rates, share
+    state.muon.rate = phase.muon_learning_rate * share
+    state.adamw.rate = phase.adamw_learning_rate * share
+    return {"muon": state.muon.rate, "adamw": state.adamw.rate}, share
 
 
 class Stopwatch:

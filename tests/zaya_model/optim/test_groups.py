@@ -15,7 +15,7 @@ def model() -> Model:
 
 def test_every_parameter_is_moved_exactly_once(model: Model) -> None:
     optimizers = build_optimizers(model, OptimizerConfig())
-    moved = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
+    moved = [id(parameter) for optimizer in optimizers for parameter in optimizer.parameters]
     assert sorted(moved) == sorted(id(p) for p in model.parameters())
 
 
@@ -31,7 +31,7 @@ def test_matrices_go_to_muon_and_convolutions_embeddings_and_vectors_do_not(mode
 
 def test_only_matrices_decay(model: Model) -> None:
     _, adamw = build_optimizers(model, OptimizerConfig(weight_decay=0.3))
-    decays = {group["weight_decay"]: {p.ndim for p in group["params"]} for group in adamw.param_groups}
+    decays = {group.weight_decay: {p.ndim for p in group.parameters} for group in adamw.groups}
     assert decays == {0.3: {2, 3}, 0.0: {1}}
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from zaya_model.optim.muon import Muon, orthogonalise
+from zaya_model.optim.optimizer import Group
 
 
 def plain_newton_schulz(matrix: torch.Tensor) -> torch.Tensor:
@@ -43,9 +44,9 @@ def test_a_step_is_that_of_each_expert_and_each_half_alone() -> None:
     apart = [torch.nn.Parameter(half.clone()) for expert in fused.detach() for half in expert.split(4)]
     for parameter, gradient in zip(apart, [h for e in fused.grad for h in e.split(4)], strict=True):
         parameter.grad = gradient.clone()
-    settings = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
-    for groups in ([{"params": [fused], "fused": 2}], [{"params": apart}]):
-        optimizer = Muon(groups, **settings)
+    settings = {"rate": 0.1, "momentum": 0.9}
+    for group in (Group([fused], 0.01, fused=2), Group(apart, 0.01)):
+        optimizer = Muon([group], **settings)
         optimizer.step()
         optimizer.step()
     torch.testing.assert_close(fused.detach().flatten(0, 1), torch.cat([p.detach() for p in apart]))
@@ -54,12 +55,12 @@ def test_a_step_is_that_of_each_expert_and_each_half_alone() -> None:
 def test_the_update_has_the_size_of_adamws() -> None:
     parameter = torch.nn.Parameter(torch.zeros(64, 256))
     parameter.grad = torch.randn(64, 256)
-    Muon([{"params": [parameter]}], lr=1.0, momentum=0.0, weight_decay=0.0).step()
+    Muon([Group([parameter])], rate=1.0, momentum=0.0).step()
     assert parameter.detach().square().mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
 
 
 def test_weight_decay_shrinks_what_has_no_gradient_direction() -> None:
     parameter = torch.nn.Parameter(torch.ones(4, 4))
     parameter.grad = torch.zeros(4, 4)
-    Muon([{"params": [parameter]}], lr=0.5, momentum=0.9, weight_decay=0.1).step()
+    Muon([Group([parameter], 0.1)], rate=0.5, momentum=0.9).step()
     torch.testing.assert_close(parameter.detach(), torch.full((4, 4), 0.95))

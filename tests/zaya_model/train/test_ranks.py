@@ -1,6 +1,7 @@
 """Several processes train what one process trains."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.zaya_model.conftest import TINY
 from tests.zaya_model.runs import events, losses, records
 from zaya_model.checkpoint.manifest import folder_of
 from zaya_model.config import RunConfig
-from zaya_model.presets import to_toml
+from zaya_model.presets import build, to_toml
 from zaya_model.train.loop import train
 
 pytestmark = pytest.mark.multirank
@@ -33,31 +35,48 @@ def start(config: RunConfig, run_dir: Path, *flags: str, ranks: int = 2) -> subp
 
 def run(config: RunConfig, run_dir: Path, *flags: str, ranks: int = 2) -> None:
     process = start(config, run_dir, *flags, ranks=ranks)
-    _, errors = process.communicate(timeout=120)
+    try:
+        _, errors = process.communicate(timeout=120)
+    finally:
+        end(process)
     assert process.returncode == 0, errors
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Let no process outlive its test."""
+    if process.poll() is None:
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def metrics(run_dir: Path, name: str) -> list[float]:
     return [r["values"][name] for r in records(run_dir, "metrics") if name in r["values"]]
 
 
-def test_two_ranks_see_the_same_losses_norms_and_loads_as_one(tiny: Tiny, tmp_path: Path) -> None:
-    train(tiny(), tmp_path / "one")
-    run(tiny(parallel__processes_per_node=2), tmp_path / "two")
-    assert losses(tmp_path / "one") == pytest.approx(losses(tmp_path / "two"), abs=1e-5)
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the tiny config by two processes."""
+    run_dir = tmp_path_factory.mktemp("two")
+    run(build(TINY, {"parallel.processes_per_node": 2}), run_dir)
+    return run_dir
+
+
+def test_two_ranks_see_the_same_losses_norms_and_loads_as_one(tiny: Tiny, tmp_path: Path, two: Path) -> None:
+    train(tiny(), tmp_path)
+    assert losses(tmp_path) == pytest.approx(losses(two), abs=1e-5)
     for name in ("eval/loss", "grad_norm", "grad_norm/router"):
-        assert metrics(tmp_path / "one", name) == pytest.approx(metrics(tmp_path / "two", name), rel=1e-4)
-    loads = [[r["load"] for r in records(tmp_path / folder, "router")] for folder in ("one", "two")]
+        assert metrics(tmp_path, name) == pytest.approx(metrics(two, name), rel=1e-4)
+    loads = [[r["load"] for r in records(folder, "router")] for folder in (tmp_path, two)]
     assert loads[0] == loads[1]
 
 
-def test_a_checkpoint_of_two_ranks_goes_on_with_one(tiny: Tiny, tmp_path: Path) -> None:
-    run(tiny(parallel__processes_per_node=2), tmp_path)
-    assert len(list(folder_of(tmp_path, 3).glob("*.safetensors"))) == 2
-    before = losses(tmp_path)
-    train(tiny(), tmp_path, resume="3")
-    assert records(tmp_path, "metrics")[-1]["attempt"] == 2
-    assert losses(tmp_path) == pytest.approx(before, abs=1e-5)
+def test_a_checkpoint_of_two_ranks_goes_on_with_one(tiny: Tiny, tmp_path: Path, two: Path) -> None:
+    run_dir = shutil.copytree(two, tmp_path / "run")
+    assert len(list(folder_of(run_dir, 3).glob("*.safetensors"))) == 2
+    before = losses(run_dir)
+    train(tiny(), run_dir, resume="3")
+    assert records(run_dir, "metrics")[-1]["attempt"] == 2
+    assert losses(run_dir) == pytest.approx(before, abs=1e-5)
 
 
 def test_the_stop_file_ends_all_ranks_after_a_whole_checkpoint(tiny: Tiny, tmp_path: Path) -> None:
@@ -70,7 +89,7 @@ def test_the_stop_file_ends_all_ranks_after_a_whole_checkpoint(tiny: Tiny, tmp_p
         (tmp_path / "run" / "stop").touch()
         process.communicate(timeout=60)
     finally:
-        process.kill()
+        end(process)
     assert process.returncode == 0
     assert events(tmp_path / "run")[-1] == "stopped"
     assert records(tmp_path / "run", "checkpoint")[-1]["status"] == "verified"
@@ -86,7 +105,7 @@ def test_a_rank_that_dies_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Pat
         os.kill(second_rank(process.pid), signal.SIGKILL)
         process.communicate(timeout=60)
     finally:
-        process.kill()
+        end(process)
     assert process.returncode != 0
     assert events(tmp_path / "run")[-1] == "failed"
 
