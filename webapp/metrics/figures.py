@@ -29,7 +29,7 @@ CHARTS = (
     Chart("throughput", "Throughput", ("tokens_per_second",), "tokens/s", tick_format="~s"),
     Chart("grad_norm", "Gradient norm", ("grad_norm", "grad_norm/router", "grad_norm/experts", "grad_norm/attention"),
           "", ("all", "router", "experts", "attention")),
-    Chart("violation", "Router imbalance", ("router/max_violation",), "most loaded ÷ fair share − 1"),
+    Chart("violation", "Router imbalance", ("router/max_violation",), "max ÷ fair − 1"),
     Chart("entropy", "Router entropy", ("router/entropy", "router/skip_share"), "1 is even", ("entropy", "skip share")),
     Chart("time", "Step time", ("time/data", "time/forward_backward", "time/optimizer", "time/checkpoint"),
           "s", ("data", "forward + backward", "optimizer", "checkpoint"), is_stacked=True),

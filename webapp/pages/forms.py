@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from webapp.runs.models import Priority
 from zaya_model.config import RunConfig
 from zaya_model.errors import ConfigError, Problem
-from zaya_model.presets import load_preset
+from zaya_model.presets import field_names, load_preset
 
 # What most people change; the rest is folded away.
 FRONT = (
@@ -37,8 +37,10 @@ class Input:
 
     @property
     def label(self) -> str:
-        """The field's own name in words."""
-        return self.name.split(".")[1].replace("_", " ")
+        """The field's own name in words; with its section where it stands outside of it."""
+        section, name = self.name.split(".")
+        words = name.replace("_", " ")
+        return f"{section} {words}" if self.name in FRONT and " " not in words else words
 
     @property
     def is_changed(self) -> bool:
@@ -95,7 +97,7 @@ class RunForm:
 def build_form(preset: str, typed: Mapping[str, str] | None = None, config: RunConfig | None = None) -> RunForm:
     """The form of a preset, filled with what was typed, or with another run's config. Raises ConfigError."""
     base = load_preset(preset)
-    inputs = {name: _input(name, base, config or base) for name in _field_names()}
+    inputs = {name: _input(name, base, config or base) for name in field_names()}
     typed = typed or {}
     form = RunForm(
         preset, typed.get("name", ""), typed.get("tags", ""), typed.get("notes", ""),
@@ -184,15 +186,6 @@ def _input(name: str, base: RunConfig, config: RunConfig) -> Input:
         name=name, help=info.description or "", unit=str(extra.get("unit", "")), bounds=_bounds(info), kind=shape,
         preset_text=_text(_value(base, name)), text=_text(_value(config, name)), choices=tuple(map(str, choices)),
     )  # fmt: skip
-
-
-def _field_names() -> list[str]:
-    return [
-        f"{section}.{name}"
-        for section, info in RunConfig.model_fields.items()
-        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
-        for name in info.annotation.model_fields
-    ]
 
 
 def _info(name: str) -> FieldInfo:

@@ -1,14 +1,18 @@
 """Numbers, sizes, times and JSON as a person reads them."""
 
 import math
+import re
 from datetime import datetime
 from typing import Any
 
 from django import template
 from django.utils import timezone
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
+_CODE = re.compile(r"`([^`]+)`")
 _SI = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -65,3 +69,9 @@ def item(mapping: dict, key: str) -> Any:
 def percent(share: float | None) -> str:
     """0.123 as 12.3, for a percent sign to follow."""
     return "–" if share is None or not math.isfinite(share) else f"{100 * share:.1f}"
+
+
+@register.filter
+def marked(text: str) -> SafeString:
+    """Escaped text in which `this` is code."""
+    return mark_safe(_CODE.sub(r"<code>\1</code>", escape(text)))
