@@ -1,129 +1,34 @@
 """Hugging Face folders of ZAYA weights, both ways: the names of transformers 5 and those of Zyphra's first release.
 
-A folder holds `config.json` and `*.safetensors`, in one file or in shards with an index. transformers 5.24 sets
-the skip entry of every balancing bias to -1 after loading (its initialisation writes it without a guard), so a model
-whose training moved that entry must get its biases once more with `load_state_dict` there; ours reads them as they are.
+A folder holds `config.json` and `*.safetensors`, in one file or in shards with an index.
 """
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from zaya_model.config import ModelConfig
-from zaya_model.errors import CheckpointError, ConfigError, Problem
+from zaya_model.checkpoint.interop_config import config_from_hf, config_to_hf
+from zaya_model.checkpoint.interop_names import hf_name, hf_names, num_old_layers, old_names
+from zaya_model.errors import CheckpointError
 from zaya_model.model import Model
+from zaya_model.model.router import SKIP_BIAS
 
-_SAME_NAME = (
-    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-    "cca_time0", "cca_time1", "num_experts", "moe_intermediate_size", "router_hidden_size", "max_position_embeddings",
-    "rms_norm_eps", "tie_word_embeddings", "attention_bias", "lm_head_bias", "initializer_range", "sliding_window",
-    "pad_token_id",
-)  # fmt: skip
-_LAYER_TYPES = {"hybrid": "full", "hybrid_sliding": "sliding"}
-# Fields that change no number of a forward pass, or that only describe the file.
-_IGNORED = frozenset(
-    [
-        "model_type",
-        "architectures",
-        "transformers_version",
-        "torch_dtype",
-        "dtype",
-        "use_cache",
-        "bos_token_id",
-        "eos_token_id",
-        "output_router_logits",
-        "output_hidden_states",
-        "output_attentions",
-        "return_dict",
-        "_name_or_path",
-        "auto_map",
-        "chunk_size_feed_forward",
-        "id2label",
-        "label2id",
-        "is_encoder_decoder",
-        "problem_type",
-        "rope_scaling",
-        "bias_on_expert",
-        "_attn_implementation",
-        "_experts_implementation",
-        "residual_in_fp32",
-        "zaya_high_prec",
-        "activation_func_fp8_input_store",
-        "fused_add_norm",
-        "num_query_groups",
-        "kv_channels",
-        "cca_num_k_heads",
-    ]
-)
-# Switches that released models all set alike; another value would be another architecture.
-_REQUIRED: dict[str, tuple[Any, ...]] = {
-    "hidden_act": ("silu",), "attention_dropout": (0, 0.0), "num_experts_per_tok": (1,), "moe_router_topk": (1,),
-    "cca": (True,), "zaya_use_mod": (True,), "zaya_use_eda": (True,), "scale_residual_merge": (True,),
-    "gated_linear_unit": (True,), "activation_func": ("swiglu",), "add_bias_linear": (False,), "clamp_temp": (False,),
-    "normalization": ("RMSNorm",),
-}  # fmt: skip
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_NOTES = """\
+# ZAYA1 weights for transformers
 
-_HF_NAMES = {
-    "embed_tokens.weight": "model.embed_tokens.weight",
-    "input_scale": "model.input_hidden_states_scale",
-    "input_bias": "model.input_hidden_states_bias",
-    "norm.weight": "model.norm.weight",
-    "untied_head": "lm_head.weight",
-    "head_bias": "lm_head.bias",
-}
-_HF_BLOCK_NAMES = {
-    "attention_norm": "input_layernorm",
-    "attention.q_proj": "self_attn.qkv_proj.q_proj",
-    "attention.k_proj": "self_attn.qkv_proj.k_proj",
-    "attention.v_proj_current": "self_attn.qkv_proj.v_proj_current",
-    "attention.v_proj_delayed": "self_attn.qkv_proj.v_proj_delayed",
-    "attention.conv_depthwise": "self_attn.qkv_proj.conv_qk_depthwise",
-    "attention.conv_grouped": "self_attn.qkv_proj.conv_qk_grouped",
-    "attention.temperature": "self_attn.qk_norm.temp",
-    "attention.o_proj": "self_attn.o_proj",
-    "attention_residual": "post_attention_residual_scale",
-    "experts_norm": "post_attention_layernorm",
-    "router.down_proj": "mlp.gate.down_proj",
-    "router.depth_scale": "mlp.gate.router_states_scale",
-    "router.norm": "mlp.gate.router_mlp.norm",
-    "router.fc1": "mlp.gate.router_mlp.fc1",
-    "router.fc2": "mlp.gate.router_mlp.fc2",
-    "router.out_proj": "mlp.gate.router_mlp.out_proj",
-    "router.balancing_bias": "mlp.gate.balancing_biases",
-    "experts.gate_up_proj": "mlp.experts.gate_up_proj",
-    "experts.down_proj": "mlp.experts.down_proj",
-    "experts_residual": "post_mlp_residual_scale",
-}
-_OLD_ATTENTION_NAMES = {
-    "input_norm": "attention_norm",
-    "self_attn.qkv.linear_q": "attention.q_proj",
-    "self_attn.qkv.linear_k": "attention.k_proj",
-    "self_attn.qkv.val_proj1": "attention.v_proj_current",
-    "self_attn.qkv.val_proj2": "attention.v_proj_delayed",
-    "self_attn.qkv.conv_qk.0": "attention.conv_depthwise",
-    "self_attn.qkv.conv_qk.1": "attention.conv_grouped",
-    "self_attn.qkv.temp": "attention.temperature",
-    "self_attn.o_proj": "attention.o_proj",
-}
-_OLD_EXPERT_NAMES = {
-    "input_norm": "experts_norm",
-    "res_scale": "attention_residual",
-    "zaya_block.router.down_proj": "router.down_proj",
-    "zaya_block.router.router_states_scale": "router.depth_scale",
-    "zaya_block.router.rmsnorm_eda": "router.norm",
-    "zaya_block.router.router_mlp.0": "router.fc1",
-    "zaya_block.router.router_mlp.2": "router.fc2",
-    "zaya_block.router.router_mlp.4": "router.out_proj",
-    "zaya_block.router.balancing_biases": "router.balancing_bias",
-}
+Load with `ZayaForCausalLM.from_pretrained(".")` (transformers 5.24 or newer).
+
+- After loading, transformers sets the skip class's entry of every `balancing_biases` to -1. {skip_bias}
+- transformers takes a skipped token's output as zero; this model was made with the reading `{skip}`.{skip_hint}
+"""
 
 
 def load_hf(folder: str | Path, skip: Literal["identity", "zero"] = "identity") -> Model:
@@ -133,234 +38,166 @@ def load_hf(folder: str | Path, skip: Literal["identity", "zero"] = "identity") 
     Raises ConfigError for a field it does not know or cannot honour, CheckpointError for weights that do not fit.
     """
     folder = Path(folder)
-    fields = _read_json(folder / "config.json")
-    is_old = "zaya_layers" in fields or "ffn_hidden_size" in fields
-    config = config_from_hf(_modernised(fields) if is_old else fields, skip=skip)
-    tensors = dict(_read_tensors(folder))
-    named = _from_old_names(tensors, config) if is_old else {_our_name(name): value for name, value in tensors.items()}
-    if config.tie_word_embeddings:
-        named.pop("untied_head", None)
+    files = _tensor_files(folder)
+    names = [name for path in files for name in _names_in(path)]
+    num_layers = num_old_layers(names)
+    config = config_from_hf(_read_json(folder / "config.json"), skip=skip, num_old_layers=num_layers)
     with torch.device("meta"):
         model = Model(config)
     model.to_empty(device="cpu")
-    model.init_weights(0)
-    _fill(model, named)
+    model.reset_router_counts()
+    state = model.state_dict()
+    if num_layers:
+        places = old_names(state, num_blocks=config.num_hidden_layers, num_experts=config.num_experts)
+    else:
+        places = hf_names(state)
+    tied_copy = {"lm_head.weight"} - places.keys()
+    _compare_names(places.keys(), names, tied_copy)
+    misfits, head = [], None
+    for name, tensor in _read_tensors(files):
+        if name in tied_copy:
+            head = tensor
+            continue
+        place = places[name]
+        target = state[place.name] if place.expert is None else state[place.name][place.expert]
+        if tensor.shape != target.shape:
+            misfits.append(f"{name} has shape {tuple(tensor.shape)}, the config asks for {tuple(target.shape)}")
+        elif not tensor.is_floating_point():
+            misfits.append(f"{name} is stored as {tensor.dtype}, not as floating-point numbers")
+        else:
+            target.copy_(tensor)
+    if head is not None and not torch.equal(head.to(torch.float32), model.head_weight):
+        misfits.append("lm_head.weight is not the embedding, though tie_word_embeddings says so")
+    if misfits:
+        raise CheckpointError(f"{len(misfits)} tensors do not fit: {_some(misfits, '; ')}")
     return model
 
 
-def save_hf(model: Model, folder: str | Path, *, dtype: torch.dtype = torch.float32) -> None:
-    """Write the folder that transformers' ZayaForCausalLM loads. Raises ConfigError for the linear router."""
+def save_hf(
+    model: Model,
+    folder: str | Path,
+    *,
+    dtype: torch.dtype = torch.float32,
+    anchor_skip: bool = False,
+    eos_token_id: int | None = None,
+    max_shard_bytes: int = 5 << 30,
+) -> None:
+    """Write the folder that transformers' ZayaForCausalLM loads; reading it and writing again gives the same bytes.
+
+    transformers 5.24 sets the skip entry of every balancing bias to -1 after `from_pretrained` (its initialisation
+    writes it without a guard). Training leaves it at -1 unless the skip class is balanced too. Where it moved,
+    `anchor_skip` shifts all biases of a block so that it is -1 again: only their differences choose, so the model
+    computes the same and survives that loading. Without it, the biases are written as they are, and the notes beside
+    the weights say to load them once more. Raises ConfigError for the linear router.
+    """
     folder = Path(folder)
-    fields = config_to_hf(model.config, dtype)
+    fields = config_to_hf(model.config, dtype=str(dtype).removeprefix("torch."), eos_token_id=eos_token_id)
     tensors = {}
     for name, value in model.state_dict().items():
-        kept = torch.float32 if name.endswith("balancing_bias") else dtype
-        tensors[_hf_name(name)] = value.detach().to("cpu", kept).contiguous()
+        is_bias = name.endswith("balancing_bias")
+        value = value.detach()
+        if is_bias and anchor_skip:
+            value = torch.cat((value[:-1] - (value[-1:] - SKIP_BIAS), value.new_tensor([SKIP_BIAS])))
+        tensors[hf_name(name)] = value.to("cpu", torch.float32 if is_bias else dtype).contiguous()
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(fields, indent=2, sort_keys=True) + "\n")
+    for old in (*folder.glob("model*.safetensors"), folder / _INDEX):
+        old.unlink(missing_ok=True)
+    _write_tensors(tensors, folder, max_shard_bytes)
+    _write_json(folder / "config.json", fields)
+    (folder / "README.md").write_text(_notes(model, tensors))
 
 
-def config_from_hf(fields: Mapping[str, Any], *, skip: Literal["identity", "zero"]) -> ModelConfig:
-    """Read transformers' ZayaConfig. Raises ConfigError naming every field it does not know or cannot honour."""
-    known = {*_SAME_NAME, *_IGNORED, *_REQUIRED, "layer_types", "rope_parameters"}
-    problems = [Problem(name, "is not a field of ZAYA that can be honoured") for name in fields if name not in known]
-    for name, allowed in _REQUIRED.items():
-        if name in fields and fields[name] not in allowed:
-            problems.append(Problem(name, f"must be {allowed[0]!r}, not {fields[name]!r}"))
-    values = {name: fields[name] for name in _SAME_NAME if name in fields}
-    rope, types = fields.get("rope_parameters") or {}, fields.get("layer_types")
-    if types is not None:
-        problems += [
-            Problem("layer_types", f"{kind!r} is not a layer of ZAYA") for kind in set(types) - _LAYER_TYPES.keys()
-        ]
-        values["layer_types"] = tuple(_LAYER_TYPES.get(kind, kind) for kind in types)
-    problems += _rope_problems(rope)
-    if problems:
-        raise ConfigError(problems)
-    full, sliding = rope.get("hybrid", rope if "rope_theta" in rope else {}), rope.get("hybrid_sliding", {})
-    values["rope_theta"] = full.get("rope_theta", 5e6)
-    values["sliding_rope_theta"] = sliding.get("rope_theta", 1e4)
-    values["partial_rotary_factor"] = full.get("partial_rotary_factor", 0.5)
-    if sliding and sliding.get("partial_rotary_factor", 0.5) != values["partial_rotary_factor"]:
-        raise ConfigError([Problem("rope_parameters", "every layer type must rotate the same share of a head")])
-    try:
-        return ModelConfig(**values, skip=skip, key_temperature=0.0)
-    except ValidationError as error:
-        raise ConfigError(
-            [Problem(".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors()]
-        ) from error
-
-
-def config_to_hf(config: ModelConfig, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
-    """Write transformers' ZayaConfig. Raises ConfigError for the linear router, which transformers does not have."""
-    if config.router != "mlp":
-        raise ConfigError([Problem("model.router", "only the mlp router has a place in transformers' ZAYA")])
-    types = config.layer_types or ("full",) * config.num_hidden_layers
-    hf_types = {ours: theirs for theirs, ours in _LAYER_TYPES.items()}
-    rope = {"rope_type": "default", "partial_rotary_factor": config.partial_rotary_factor}
-    return {name: getattr(config, name) for name in _SAME_NAME} | {
-        "model_type": "zaya",
-        "architectures": ["ZayaForCausalLM"],
-        "dtype": str(dtype).removeprefix("torch."),
-        "hidden_act": "silu",
-        "attention_dropout": 0.0,
-        "num_experts_per_tok": 1,
-        "layer_types": [hf_types[kind] for kind in types],
-        "rope_parameters": {
-            "hybrid": {**rope, "rope_theta": config.rope_theta},
-            "hybrid_sliding": {**rope, "rope_theta": config.sliding_rope_theta},
-        },
-    }
-
-
-def _rope_problems(rope: Mapping[str, Any]) -> list[Problem]:
-    groups = rope if any(isinstance(value, Mapping) for value in rope.values()) else {"hybrid": rope}
+def _compare_names(wanted: Any, found: list[str], allowed: set[str]) -> None:
+    """Raise CheckpointError for tensors that are missing, are there twice, or have no place."""
     problems = []
-    for kind, group in groups.items():
-        if kind not in _LAYER_TYPES or not isinstance(group, Mapping):
-            problems.append(Problem(f"rope_parameters.{kind}", "is not a layer type of ZAYA"))
-            continue
-        if group.get("rope_type", "default") != "default":
-            problems.append(Problem(f"rope_parameters.{kind}.rope_type", "only the default rotary embedding is known"))
-        unknown = group.keys() - {"rope_type", "rope_theta", "partial_rotary_factor"}
-        problems += [Problem(f"rope_parameters.{kind}.{name}", "cannot be honoured") for name in sorted(unknown)]
-    return problems
+    if missing := sorted(wanted - set(found)):
+        problems.append(f"{len(missing)} tensors are missing: {_some(missing)}")
+    if extra := sorted(set(found) - wanted - allowed):
+        problems.append(f"{len(extra)} tensors have no place in this config: {_some(extra)}")
+    if twice := sorted(name for name, count in Counter(found).items() if count > 1):
+        problems.append(f"{len(twice)} tensors are there twice: {_some(twice)}")
+    if problems:
+        raise CheckpointError("; ".join(problems))
 
 
-def _modernised(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of the first release under today's names; its layer count is stale, the list of layers rules."""
-    new = dict(fields)
-    layers = new.pop("zaya_layers", None)
-    if layers is not None:
-        new["num_hidden_layers"] = len(layers) // 2
-    elif "num_hidden_layers" in new:
-        new["num_hidden_layers"] //= 2
-    renamed = {
-        "cca_num_q_heads": "num_attention_heads",
-        "zaya_mlp_expansion": "router_hidden_size",
-        "norm_epsilon": "rms_norm_eps",
-    }
-    for old, name in renamed.items():
-        if old in new:
-            value = new.pop(old)
-            # Lists of the first release hold one value a sublayer, 0 where the sublayer has none.
-            new[name] = max(value) if isinstance(value, list) else value
-    if "ffn_hidden_size" in new:
-        value = new.pop("ffn_hidden_size")
-        new["moe_intermediate_size"] = (max(value) if isinstance(value, list) else value) // 2
-    if isinstance(new.get("num_experts"), list):
-        new["num_experts"] = max(new["num_experts"])
-    windows = new.pop("swa_layers", None)
-    if windows and any(windows):
-        raise ConfigError([Problem("swa_layers", "sliding windows of the first release cannot be honoured")])
-    theta, factor = new.pop("rope_theta", None), new.pop("partial_rotary_factor", None)
-    group = {"rope_theta": theta, "partial_rotary_factor": factor}
-    if given := {name: value for name, value in group.items() if value is not None}:
-        new["rope_parameters"] = {"hybrid": given}
-    if "head_dim" not in new and "kv_channels" in new:
-        new["head_dim"] = new["kv_channels"]
-    return new
+def _some(names: list[str], separator: str = ", ") -> str:
+    return separator.join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _our_name(name: str) -> str:
-    for ours, theirs in _HF_NAMES.items():
-        if name == theirs:
-            return ours
-    if block := re.fullmatch(r"model\.layers\.(\d+)\.(.+)", name):
-        number, rest = block.groups()
-        for ours, theirs in _HF_BLOCK_NAMES.items():
-            if rest == theirs or rest.startswith(f"{theirs}."):
-                return f"blocks.{number}.{ours}{rest[len(theirs) :]}"
-    raise CheckpointError(f"{name} is not a tensor of ZAYA")
+def _tensor_files(folder: Path) -> list[Path]:
+    if (folder / _SINGLE).exists():
+        return [folder / _SINGLE]
+    if (folder / _INDEX).exists():
+        files = _read_json(folder / _INDEX).get("weight_map")
+        if not isinstance(files, dict) or any(Path(str(file)).name != file for file in files.values()):
+            raise CheckpointError(f"{folder / _INDEX} does not map tensors to files beside it")
+        return [folder / file for file in sorted(set(files.values()))]
+    if files := sorted(folder.glob("*.safetensors")):
+        return files
+    raise CheckpointError(f"{folder} holds no *.safetensors file")
 
 
-def _hf_name(name: str) -> str:
-    if name in _HF_NAMES:
-        return _HF_NAMES[name]
-    _, number, rest = name.split(".", 2)
-    part = next(part for part in _HF_BLOCK_NAMES if rest == part or rest.startswith(f"{part}."))
-    return f"model.layers.{number}.{_HF_BLOCK_NAMES[part]}{rest[len(part) :]}"
+def _names_in(path: Path) -> list[str]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
 
 
-def _from_old_names(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Join the alternating layers of the first release into blocks, and their separate experts into stacks."""
-    named: dict[str, Tensor] = {}
-    experts: dict[tuple[str, int], dict[int, Tensor]] = {}
-    for name, value in tensors.items():
-        match = re.fullmatch(r"model\.layers\.(\d+)\.(.+)", name)
-        if match is None:
-            named[_old_top_name(name, config.num_hidden_layers)] = value
-            continue
-        layer, rest = int(match[1]), match[2]
-        expert = re.fullmatch(r"zaya_block\.experts\.local_experts\.(\d+)\.linear_fc([12])\.weight", rest)
-        if expert:
-            stack = "gate_up_proj" if expert[2] == "1" else "down_proj"
-            experts.setdefault((stack, layer // 2), {})[int(expert[1])] = value
-        else:
-            named[_old_layer_name(name, layer, rest)] = value
-    for (stack, block), parts in experts.items():
-        if sorted(parts) != list(range(config.num_experts)):
-            raise CheckpointError(f"block {block} holds experts {sorted(parts)}, not {config.num_experts} of them")
-        named[f"blocks.{block}.experts.{stack}"] = torch.stack([parts[index] for index in range(len(parts))])
-    return named
+def _read_tensors(files: list[Path]) -> Iterator[tuple[str, Tensor]]:
+    for path in files:
+        with safe_open(path, framework="pt") as file:
+            for name in file.keys():  # noqa: SIM118 - it is no mapping
+                yield name, file.get_tensor(name)
 
 
-def _old_top_name(name: str, num_blocks: int) -> str:
-    if name.startswith("model.res_scale."):
-        return f"blocks.{num_blocks - 1}.experts_residual.{name.removeprefix('model.res_scale.')}"
-    top = {"model.final_norm.weight": "norm.weight"}
-    return top.get(name) or _our_name(name)
+def _write_tensors(tensors: dict[str, Tensor], folder: Path, max_shard_bytes: int) -> None:
+    """One file, or as many as needed with an index, as transformers names them."""
+    shards: list[dict[str, Tensor]] = [{}]
+    size = 0
+    for name, tensor in tensors.items():
+        if shards[-1] and size + tensor.nbytes > max_shard_bytes:
+            shards.append({})
+            size = 0
+        shards[-1][name] = tensor
+        size += tensor.nbytes
+    if len(shards) == 1:
+        save_file(tensors, folder / _SINGLE, metadata={"format": "pt"})
+        return
+    where = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05}-of-{len(shards):05}.safetensors"
+        save_file(shard, folder / file, metadata={"format": "pt"})
+        where |= dict.fromkeys(shard, file)
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    _write_json(folder / _INDEX, {"metadata": {"total_size": total}, "weight_map": where})
 
 
-def _old_layer_name(name: str, layer: int, rest: str) -> str:
-    if layer % 2 == 0 and rest.startswith("res_scale."):
-        part = rest.removeprefix("res_scale.")
-        if layer == 0:
-            return {"hidden_states_scale": "input_scale", "hidden_states_bias": "input_bias"}[part]
-        return f"blocks.{layer // 2 - 1}.experts_residual.{part}"
-    for old, ours in (_OLD_EXPERT_NAMES if layer % 2 else _OLD_ATTENTION_NAMES).items():
-        if rest == old or rest.startswith(f"{old}."):
-            return f"blocks.{layer // 2}.{ours}{rest[len(old) :]}"
-    raise CheckpointError(f"{name} is not a tensor of ZAYA")
-
-
-@torch.no_grad()
-def _fill(model: Model, named: Mapping[str, Tensor]) -> None:
-    wanted = model.state_dict()
-    if missing := sorted(wanted.keys() - named.keys()):
-        raise CheckpointError(f"{len(missing)} tensors are missing, {missing[0]} ({_hf_name(missing[0])}) among them")
-    if extra := sorted(named.keys() - wanted.keys()):
-        raise CheckpointError(f"{len(extra)} tensors have no place in this config, {extra[0]} among them")
-    for name, target in wanted.items():
-        if named[name].shape != target.shape:
-            raise CheckpointError(
-                f"{_hf_name(name)} has shape {tuple(named[name].shape)}, the config asks for {tuple(target.shape)}"
-            )
-        target.copy_(named[name])
+def _notes(model: Model, tensors: dict[str, Tensor]) -> str:
+    moved = [t[-1].item() for name, t in tensors.items() if name.endswith("balancing_biases") and t[-1] != SKIP_BIAS]
+    if moved:
+        skip_bias = (
+            "Here it is another value in some blocks, so load the weights once more, by `load_state_dict` from the"
+            " safetensors file, or export again with the skip class anchored."
+        )
+    else:
+        skip_bias = "Here it is -1 everywhere, so nothing changes."
+    hint = "" if model.config.skip == "zero" else " Outputs differ for tokens that a router skips, and only for them."
+    return _NOTES.format(skip_bias=skip_bias, skip=model.config.skip, skip_hint=hint)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        found = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise CheckpointError(f"{path} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path} holds no JSON object")
+    return found
 
 
-def _read_tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
-    index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
-    if index.exists():
-        paths = [folder / file for file in sorted(set(_read_json(index)["weight_map"].values()))]
-    else:
-        paths = [single] if single.exists() else sorted(folder.glob("*.safetensors"))
-    if not paths:
-        raise CheckpointError(f"{folder} holds no *.safetensors file")
-    for path in paths:
-        try:
-            with safe_open(path, framework="pt") as file:
-                for name in file.keys():  # noqa: SIM118 - it is no mapping
-                    yield name, file.get_tensor(name)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(f"{path} cannot be read: {error}") from error
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -6,7 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from zaya_model.checkpoint.interop import _our_name, load_hf
+from zaya_model.checkpoint.interop import load_hf
+from zaya_model.checkpoint.interop_names import hf_names
 from zaya_model.model import Model
 
 CASE = Path(__file__).parents[2] / "fixtures" / "zaya_case_a"
@@ -42,8 +43,9 @@ def test_every_gradient_agrees(case: tuple[Model, str]) -> None:
     io = reference("io", name)
     model.loss(io["input_ids"], io["targets"], io.get("attention_mask")).backward()
     ours = dict(model.named_parameters())
+    places = hf_names(ours)
     for hf_name, expected in reference("grads", name).items():
-        gradient = ours[_our_name(hf_name)].grad
+        gradient = ours[places[hf_name].name].grad
         error = (gradient - expected).abs().max() / expected.abs().max()
         assert error < 1e-4, f"{hf_name} is off by {error:.1e}"
 
