@@ -17,12 +17,12 @@ def measure_matmul_flops(device: torch.device, dtype: torch.dtype, *, seconds: f
     generator = torch.Generator(device).manual_seed(0)
     a, b = (torch.randn(size, size, device=device, generator=generator).to(dtype) for _ in range(2))
     torch.mm(a, b)
-    _finish(device)
+    finish(device)
     best, start = 0.0, time.perf_counter()
     while time.perf_counter() - start < seconds:
         begin = time.perf_counter()
         torch.mm(a, b)
-        _finish(device)
+        finish(device)
         best = max(best, 2 * size**3 / (time.perf_counter() - begin))
     return best
 
@@ -45,6 +45,7 @@ def device_name(device: torch.device) -> str:
     return f"{model}, {threads} thread{'s' if threads > 1 else ''}"
 
 
-def _finish(device: torch.device) -> None:
+def finish(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
