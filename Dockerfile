@@ -10,7 +10,8 @@ COPY webapp webapp
 COPY workers workers
 COPY manage.py ./
 RUN python -c "import torch" 2>/dev/null || pip install "torch==2.13.0"
-RUN pip install -c constraints.txt -e '.[train,web]' && useradd --system --create-home zayaboard && mkdir /data && chown zayaboard /data
+RUN pip install -c constraints.txt -e '.[train,web]' && useradd --system --create-home zayaboard \
+    && mkdir /data /runs && chown zayaboard /data /runs
 USER zayaboard
-VOLUME /data
+VOLUME /data /runs
 CMD ["uvicorn", "webapp.asgi:application", "--host=0.0.0.0", "--port=8000", "--timeout-graceful-shutdown=2", "--no-server-header"]

@@ -90,6 +90,7 @@ class Stack:
 
     def try_ask(self, path: str) -> Any:
         """Ask, or None while the server is away."""
+        assert self.process.poll() is None, f"the stack ended: {self.said()}"
         try:
             return self.ask(path)
         except (urllib.error.URLError, OSError):

@@ -1,7 +1,8 @@
 """Start a trainer on this machine, find it again after our own death, and end it.
 
-A small shell stands over each trainer and writes its exit code to a file, so that the code is known even when nobody
-was there to wait. `processes/` in the run's folder holds a record of each start: process, its birth, this boot.
+A small shell stands over each trainer. Before the trainer it writes down its own number, its birth and this boot, and
+after it the exit code: so a trainer that lives is always known, and its end too, even when nobody was there to wait.
+All processes of a trainer carry the name of that exit file in their environment, wherever torchrun puts them.
 """
 
 import json
@@ -9,18 +10,31 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from zaya_model.errors import ZayaError
 from zaya_model.presets import build, to_toml
 
-_SHELL = 'trap : TERM; "$@"; code=$?; echo $code > "$EXIT_FILE.new"; mv "$EXIT_FILE.new" "$EXIT_FILE"'
+_MARK = "ZAYABOARD_EXIT_FILE"
+_SHELL = """
+trap : TERM
+born() { shift 21; echo $1; }
+printf '{"pid": %s, "born": %s, "boot": "%s"}' $$ "$(born $(cat /proc/$$/stat))" "$(cat $BOOT_ID)" > "$RECORD.new" &&
+mv "$RECORD.new" "$RECORD" || exit 1
+"$@"
+code=$?
+echo $code > "$ZAYABOARD_EXIT_FILE.new" && mv "$ZAYABOARD_EXIT_FILE.new" "$ZAYABOARD_EXIT_FILE"
+"""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_RECORD_PATIENCE = 10.0
+_KILL_ROUNDS = 3
 _RENDEZVOUS_PORT = 29_400
+_NOT_FOR_TRAINERS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
 # Those we are the parents of must be waited for, or they stay as zombies.
 _CHILDREN: dict[int, subprocess.Popen] = {}
 
@@ -65,19 +79,20 @@ class Trainer:
 
     place: Place
     pid: int
-    born: float
-    boot: float
+    born: int
+    boot: str
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether its shell is still there: that very process, not another one with its number."""
+        if (child := _CHILDREN.get(self.pid)) is not None and child.poll() is not None:
+            del _CHILDREN[self.pid]
+        return self.boot == _BOOT_ID.read_text().strip() and _birth(self.pid) == self.born
 
     @property
     def is_alive(self) -> bool:
-        """Whether that very process is still there, not another one with its number."""
-        if (child := _CHILDREN.get(self.pid)) is not None and child.poll() is not None:
-            del _CHILDREN[self.pid]
-        try:
-            process = psutil.Process(self.pid)
-            return abs(process.create_time() - self.born) < 1.0 and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
+        """Whether any process of it is still there."""
+        return self.is_watched or self.place in running()
 
     @property
     def exit_code(self) -> int:
@@ -93,9 +108,11 @@ class Trainer:
         self.place.stop_file.touch()
 
     def kill(self, number: signal.Signals) -> None:
-        """Signal every process of its group."""
-        if self.is_alive:
-            os.killpg(self.pid, number)
+        """Signal every process of it, wherever torchrun put it; SIGKILL also those it starts meanwhile."""
+        for _ in range(_KILL_ROUNDS if number == signal.SIGKILL else 1):
+            for pid in running().get(self.place, ()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
 
 def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0.1") -> Trainer:
@@ -104,8 +121,7 @@ def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0
         for folder in (place.record, place.log):
             folder.parent.mkdir(parents=True, exist_ok=True)
         place.stop_file.unlink(missing_ok=True)
-        config_file = place.run_dir / "config.toml"
-        config_file.write_text(to_toml(build(config)))
+        config_file = _write_config(place, config)
         with place.log.open("ab") as log:
             process = subprocess.Popen(
                 ["sh", "-c", _SHELL, "sh", *command(place, config, config_file, first_node=first_node)],
@@ -115,12 +131,6 @@ def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0
                 start_new_session=True,
                 env=_environment(place, config),
             )
-        _CHILDREN[process.pid] = process
-        born = psutil.Process(process.pid).create_time()
-        record = {"pid": process.pid, "born": born, "boot": psutil.boot_time()}
-        temporary = place.record.with_suffix(".new")
-        temporary.write_text(json.dumps(record))
-        temporary.replace(place.record)
     except OSError as error:
         raise LaunchError(
             f"The trainer could not be started: {error.strerror} ({error.filename or place.run_dir}). "
@@ -128,7 +138,30 @@ def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0
         ) from error
     except ZayaError as error:
         raise LaunchError(f"The config cannot be used: {error}") from error
-    return Trainer(place, **record)
+    _CHILDREN[process.pid] = process
+    return _wait_for_record(place, process)
+
+
+def _write_config(place: Place, config: Mapping[str, Any]) -> Path:
+    """Whole or not at all: on a shared disk other nodes of the gang read it too."""
+    file = place.run_dir / "config.toml"
+    new = file.with_suffix(f".{place.node_rank}.new")
+    new.write_text(to_toml(build(config)))
+    return new.replace(file)
+
+
+def _wait_for_record(place: Place, process: subprocess.Popen) -> Trainer:
+    deadline = time.monotonic() + _RECORD_PATIENCE
+    while time.monotonic() < deadline:
+        is_over = process.poll() is not None
+        if trainer := find(place):
+            return trainer
+        if is_over:
+            break
+        time.sleep(0.002)
+    raise LaunchError(
+        f"The trainer could not be started: {place.record} was not written. Check that the disk is not full."
+    )
 
 
 def find(place: Place) -> Trainer | None:
@@ -154,6 +187,37 @@ def command(place: Place, config: Mapping[str, Any], config_file: Path, *, first
     return [*launcher, *verb, "--resume", "--attempt", str(place.attempt)]
 
 
+def running() -> dict[Place, list[int]]:
+    """Every trainer with a process on this machine that may be looked into, and those processes."""
+    found: dict[Place, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            for word in (folder / "environ").read_bytes().split(b"\0"):
+                name, _, value = word.partition(b"=")
+                if name == _MARK.encode() and (place := _place_of(Path(os.fsdecode(value)))):
+                    found.setdefault(place, []).append(int(folder.name))
+    return found
+
+
+def _place_of(exit_file: Path) -> Place | None:
+    """Undo `Place.exit_file`; None for a name it never gives."""
+    match exit_file.stem.split("-"):
+        case ["attempt", attempt, "node", rank] if attempt.isdecimal() and rank.isdecimal():
+            return Place(exit_file.parents[1], int(attempt), int(rank))
+    return None
+
+
+def _birth(pid: int) -> int | None:
+    """Clock ticks from boot to its start; None for a process that is gone, or dead and not waited for."""
+    try:
+        after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if after_name[0] in "ZX" else int(after_name[19])
+
+
 def _environment(place: Place, config: Mapping[str, Any]) -> dict[str, str]:
     threads = max(1, (os.cpu_count() or 1) // config["parallel"]["processes_per_node"])
-    return {"OMP_NUM_THREADS": str(threads), **os.environ, "EXIT_FILE": str(place.exit_file), "PYTHONUNBUFFERED": "1"}
+    ours = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_TRAINERS}
+    for_shell = {_MARK: str(place.exit_file), "RECORD": str(place.record), "BOOT_ID": str(_BOOT_ID)}
+    return {"OMP_NUM_THREADS": str(threads), **ours, **for_shell, "PYTHONUNBUFFERED": "1"}

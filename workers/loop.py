@@ -18,6 +18,7 @@ class Loop(threading.Thread):
         super().__init__(name=name, daemon=True)
         self._tick, self._interval = tick, interval
         self._woken, self._ended = threading.Event(), threading.Event()
+        self._last_problem = ""
 
     def wake(self) -> None:
         """Do it now."""
@@ -40,11 +41,18 @@ class Loop(threading.Thread):
         try:
             self._tick()
         except DatabaseError as error:
-            log.warning("%s waits for the database: %s", self.name, str(error).strip().splitlines()[0])
+            self._say_once(f"waits for the database: {str(error).strip().splitlines()[0]}")
             return False
-        except Exception:
-            log.exception("%s failed and tries again", self.name)
+        except Exception as error:
+            self._say_once(f"failed and tries again: {error}", with_traceback=True)
             return False
         finally:
             close_old_connections()
+        self._last_problem = ""
         return True
+
+    def _say_once(self, problem: str, *, with_traceback: bool = False) -> None:
+        """A problem that stays is one entry of the log, not one a second."""
+        if problem != self._last_problem:
+            log.warning("%s %s", self.name, problem, exc_info=with_traceback)
+        self._last_problem = problem

@@ -65,9 +65,9 @@ class Agent:
             )
             self._is_registered = True
             self._end_orphans()
-        elif time.monotonic() - self._heard_at < settings.LEASE_SECONDS / 6:
+        elif time.monotonic() - self._heard_at < settings.LEASE_SECONDS / 6 and not self.is_leaving:
             return
-        node_heartbeat(self.name)
+        node_heartbeat(self.name, is_leaving=self.is_leaving)
         self._heard_at = time.monotonic()
 
     def _follow(self, placement: Placement) -> None:
@@ -80,7 +80,10 @@ class Agent:
                 services.placement_exited(placement, exit_code=-int(signal.SIGKILL), last_words="it never started")
         elif trainer.is_alive:
             self._alive[placement.pk] = trainer
-            if self._should_stop(placement):
+            if not trainer.is_watched or _is_lost(placement):
+                # Without its shell its end would go unseen; without the rest of its gang it only waits.
+                trainer.kill(signal.SIGKILL)
+            elif self._should_stop(placement):
                 self._stop(placement, trainer)
         elif placement.drained_at is not None:
             run = placement.attempt.run
@@ -100,8 +103,7 @@ class Agent:
 
     def _should_stop(self, placement: Placement) -> bool:
         run = placement.attempt.run
-        sibling_failed = placement.attempt.placements.exclude(exit_code=None).exclude(exit_code=0).exists()
-        return self.is_leaving or run.is_yielding or run.state == RunState.STOPPING or sibling_failed
+        return self.is_leaving or run.is_yielding or run.state == RunState.STOPPING or _is_lost(placement)
 
     def _stop(self, placement: Placement, trainer: Trainer) -> None:
         """Ask first; after the grace time of the config, insist."""
@@ -121,24 +123,24 @@ class Agent:
 
     def _end_orphans(self) -> None:
         """Kill trainers of attempts that ended while this node was not heard of; they must not write on."""
-        for record in self.runs_dir.glob("*/processes/*.json"):
-            _, attempt, _, rank = record.stem.split("-")
-            place = Place(record.parents[1], int(attempt), int(rank))
-            trainer = launcher.find(place)
-            if trainer is None or not trainer.is_alive:
-                continue
-            run_id = record.parents[1].name
-            is_open = node_placements(self.name).filter(
-                attempt__run_id=run_id if run_id.isdecimal() else None, attempt__number=place.attempt
-            )
-            if not is_open.exists():
-                log.warning("kills a trainer of run %s whose attempt %s ended", run_id, place.attempt)
+        open_placements = Placement.objects.filter(ended_at=None).select_related("attempt")
+        ours = {place_of(placement, self.runs_dir) for placement in open_placements}
+        for place in launcher.running():
+            if place.run_dir.parent == self.runs_dir and place not in ours and (trainer := launcher.find(place)):
+                log.warning("kills a trainer of run %s whose attempt %s ended", place.run_dir.name, place.attempt)
                 trainer.kill(signal.SIGKILL)
 
 
 def place_of(placement: Placement, runs_dir: Path) -> Place:
     """Where on this machine a placement's files are."""
     return Place(runs_dir / str(placement.attempt.run_id), placement.attempt.number, placement.rank)
+
+
+def _is_lost(placement: Placement) -> bool:
+    """Whether its attempt is over, or another node's part of it failed."""
+    attempt = placement.attempt
+    failed = attempt.placements.exclude(exit_code=None).exclude(exit_code=0)
+    return attempt.ended_at is not None or failed.exists()
 
 
 def _grace(config: dict) -> float:

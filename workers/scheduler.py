@@ -1,8 +1,13 @@
 """Give queued runs their nodes, whole gangs or nothing; take back what lost nodes held."""
 
-from django.db import connection, transaction
+import time
+from datetime import timedelta
 
-from webapp.fleet.models import Node
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from webapp.fleet.models import Node, Service
 from webapp.fleet.selectors import lost_nodes, usable_nodes
 from webapp.fleet.services import service_heartbeat
 from webapp.runs import services, states
@@ -11,13 +16,24 @@ from webapp.runs.selectors import waiting_runs
 
 SERVICE = "scheduler"
 _LOCK = 0x5A415941  # any number of our own: one scheduler decides at a time
+_trusts_leases_at = 0.0
 
 
 def look() -> None:
     """Reconcile, then allocate. May run at any time, any number of times."""
-    service_heartbeat(SERVICE)
-    reconcile()
+    if _may_judge():
+        reconcile()
     allocate()
+
+
+def _may_judge() -> bool:
+    """Whether silence of a node means it: after an outage of our own, or of the database, all get a new lease."""
+    global _trusts_leases_at
+    last = Service.objects.filter(name=SERVICE).first()
+    service_heartbeat(SERVICE)
+    if last and timezone.now() - last.last_seen_at > timedelta(seconds=settings.LEASE_SECONDS / 2):
+        _trusts_leases_at = time.monotonic() + settings.LEASE_SECONDS
+    return time.monotonic() >= _trusts_leases_at
 
 
 def reconcile() -> None:
@@ -29,22 +45,26 @@ def reconcile() -> None:
 
 @transaction.atomic
 def allocate() -> None:
-    """Serve the queue in its order; a run that cannot be placed keeps its nodes free of those behind it."""
+    """Serve the queue in its order; a run that must wait for busy nodes keeps free ones from those behind it."""
     with connection.cursor() as sql:
         sql.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-    free = _free_nodes()
+    free, num_usable = _free_nodes(), usable_nodes().count()
     for waiting in waiting_runs():
         wanted = waiting.config["parallel"]["nodes"]
-        if wanted <= len(free):
+        if services.open_placements(waiting):
+            _say(waiting, "Waits for the processes of its last attempt to end.")
+        elif wanted <= len(free):
             run = states.lock_run(waiting.pk)
             if run.state == RunState.QUEUED:
                 services.allocate(run, free[:wanted])
                 free = free[wanted:]
-            continue
-        _make_room(waiting, wanted - len(free))
-        _say_why(waiting, wanted)
-        # Smaller runs behind it must not starve a gang.
-        free = []
+        elif wanted > num_usable:
+            _say(waiting, _shortage(wanted, num_usable))
+        else:
+            _make_room(waiting, wanted - len(free))
+            _say(waiting, "Waits for a busy node." if wanted == 1 else f"Waits for {wanted} nodes to be free at once.")
+            # Smaller runs behind it must not starve a gang.
+            free = []
 
 
 def _free_nodes() -> list[Node]:
@@ -57,12 +77,14 @@ def _make_room(waiting: Run, missing: int) -> None:
     below = Run.objects.filter(
         priority__lt=waiting.priority, state__in=(RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
     ).order_by("priority", "-queued_at")
+    usable = set(usable_nodes().values_list("pk", flat=True))
     victims, gained = [], 0
     for run in below:
         if gained >= missing:
             break
-        victims.append(run)
-        gained += len(services.open_placements(run))
+        if gain := sum(placement.node_id in usable for placement in services.open_placements(run)):
+            victims.append(run)
+            gained += gain
     if gained < missing:
         return
     for victim in victims:
@@ -71,13 +93,12 @@ def _make_room(waiting: Run, missing: int) -> None:
             services.make_way(run, waiting)
 
 
-def _say_why(waiting: Run, wanted: int) -> None:
-    alive = usable_nodes().count()
-    if not alive:
-        reason = "No node is alive: start a node worker."
-    elif alive < wanted:
-        reason = f"Needs {wanted} nodes, {alive} are alive and not draining."
-    else:
-        reason = "Waits for a busy node." if wanted == 1 else f"Waits for {wanted} nodes to be free at once."
+def _shortage(wanted: int, num_usable: int) -> str:
+    if not num_usable:
+        return "No node is alive: start a node worker."
+    return f"Needs {wanted} nodes, {num_usable} are alive and not draining."
+
+
+def _say(waiting: Run, reason: str) -> None:
     if waiting.reason != reason:
         Run.objects.filter(pk=waiting.pk, state=RunState.QUEUED).update(reason=reason)

@@ -14,7 +14,6 @@ from webapp.metrics import services as metrics
 from webapp.runs import services as runs
 from webapp.runs import states
 from webapp.runs.models import Attempt, Placement, Run
-from webapp.runs.selectors import node_placements
 from workers import launcher
 from workers.launcher import Place
 from zaya_model.journal import journal_path, parse, read_lines
@@ -30,37 +29,43 @@ Take = Callable[[Run, Attempt, metrics.Batch, list[bytes]], set[str]]
 
 
 class Shipper:
-    """Follows the files of this node's open placements."""
+    """Follows the files of what was started on this node, until all they will ever hold is in Postgres."""
 
     def __init__(self, node_name: str, runs_dir: Path) -> None:
         self.node_name, self.runs_dir = node_name, runs_dir
-        self._offsets: dict[Path, int] = {}
+        self._read_up_to: dict[Path, int] = {}
 
     def tick(self) -> None:
-        """Ship all there is."""
-        for placement in node_placements(self.node_name).exclude(started_at=None).filter(drained_at=None):
+        """Ship all there is; also of attempts that ended without us, for nothing written may be lost."""
+        started = Placement.objects.filter(node__name=self.node_name, drained_at=None).exclude(started_at=None)
+        for placement in started.select_related("attempt__run"):
             attempt = placement.attempt
             place = Place(self.runs_dir / str(attempt.run_id), attempt.number, placement.rank)
             # Asked before reading: what a dead trainer wrote is all there.
             is_over = has_ended(place, placement)
-            self.ship(place, attempt, is_over=is_over)
+            try:
+                self.ship(place, attempt, is_over=is_over)
+            except OSError as error:
+                log.warning("run %s waits for its files: %s", attempt.run_id, error)
+                continue
             if is_over:
                 Placement.objects.filter(pk=placement.pk).update(drained_at=timezone.now())
 
     def ship(self, place: Place, attempt: Attempt, *, is_over: bool) -> None:
         """Ship both files of one placement up to their ends; of a log that is over, its unended last line too."""
         journal = journal_path(place.run_dir, place.attempt, place.node_rank)
-        while self._ship_some(journal, attempt, take_records, False):
+        while self._ship_some(journal, attempt, take_records, with_tail=False):
             pass
-        while self._ship_some(place.log, attempt, take_output, is_over):
+        while self._ship_some(place.log, attempt, take_output, with_tail=is_over):
             pass
 
-    def _ship_some(self, path: Path, attempt: Attempt, take: Take, with_tail: bool) -> bool:
+    def _ship_some(self, path: Path, attempt: Attempt, take: Take, *, with_tail: bool) -> bool:
         try:
             size = path.stat().st_size
-        except OSError:
+        except FileNotFoundError:
             return False
-        if size == self._offsets.get(path):
+        # A quiet file costs no more than this.
+        if size == self._read_up_to.get(path) and not with_tail:
             return False
         with transaction.atomic():
             cursor = metrics.lock_cursor(attempt.run, f"{path.parent.name}/{path.name}")
@@ -73,8 +78,8 @@ class Shipper:
                 metrics.store(attempt.run, batch)
                 metrics.advance(cursor, offset=offset, lines=len(lines))
                 messages.publish(attempt.run_id, topics)
-        # Remembered only when nothing is left, so that a quiet file costs one stat.
-        self._offsets[path] = offset if not lines else -1
+        if not lines:
+            self._read_up_to[path] = size
         return bool(lines)
 
 
@@ -102,7 +107,7 @@ def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[b
             text = f"A journal line was passed over, {error}: {shown}"
             batch.add_line(attempt.number, "shipper", timezone.now(), "warning", text)
             topics.add("logs")
-    if last_step is not None:
+    if last_step is not None and attempt.ended_at is None:
         runs.record_progress(run, last_step)
     return topics
 

@@ -64,7 +64,8 @@ def test_unreadable_data_fails_with_a_sentence(stack: Stack) -> None:
     run = stack.start_run("no data", data__path="/nowhere/text.txt")
     found = stack.wait_for_state(run, "failed")
     assert "/nowhere/text.txt" in found["reason"]
-    assert found["reason"] == "/nowhere/text.txt cannot be read: No such file or directory."
+    assert found["reason"].endswith(".")
+    assert "\n" not in found["reason"]
 
 
 def test_more_nodes_than_there_are_wait_with_a_reason(stack: Stack) -> None:

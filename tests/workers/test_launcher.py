@@ -1,10 +1,12 @@
 """Start, find again, and end a trainer, on this machine."""
 
+import os
 import signal
 import time
 
 import pytest
 
+from tests.stack import wait_for
 from workers import launcher
 from workers.launcher import LaunchError, Place
 from zaya_model.presets import load_preset
@@ -57,10 +59,43 @@ def test_trainer_is_found_again_and_killed_with_all_its_children(place, run_comm
 
 def test_other_process_with_the_same_number_is_not_the_trainer(place, run_command):
     trainer = run_command("sleep", "60")
-    stranger = launcher.Trainer(place, trainer.pid, trainer.born - 100.0, trainer.boot)
-    assert not stranger.is_alive
+    stranger = launcher.Trainer(place, trainer.pid, trainer.born - 100, trainer.boot)
+    of_another_boot = launcher.Trainer(place, trainer.pid, trainer.born, "another boot")
+    assert (stranger.is_watched, of_another_boot.is_watched) == (False, False)
     trainer.kill(signal.SIGKILL)
     wait_until_gone(trainer)
+
+
+def test_processes_in_sessions_of_their_own_are_killed_too(place, run_command):
+    trainer = run_command("sh", "-c", "setsid sleep 60 & setsid sleep 60")
+    wait_for(lambda: len(launcher.running()[place]) >= 4, "both to sleep")
+    trainer.kill(signal.SIGKILL)
+    wait_until_gone(trainer)
+    assert place not in launcher.running()
+
+
+def test_trainer_lives_on_without_its_shell_but_is_known_to_be_unwatched(place, run_command):
+    trainer = run_command("sleep", "60")
+    wait_for(lambda: len(launcher.running()[place]) == 2, "it to sleep")
+    os.kill(trainer.pid, signal.SIGKILL)
+    wait_for(lambda: not trainer.is_watched, "the shell to be gone")
+    assert trainer.is_alive
+    trainer.kill(signal.SIGKILL)
+    wait_until_gone(trainer)
+
+
+def test_secrets_of_the_servers_are_kept_from_the_trainer(place, run_command, monkeypatch):
+    monkeypatch.setenv("SECRET_KEY", "s3cret")
+    wait_until_gone(run_command("sh", "-c", "echo key=$SECRET_KEY"))
+    assert place.log.read_text() == "key=\n"
+
+
+def test_record_that_cannot_be_written_starts_nothing(place, run_command):
+    place.record.mkdir(parents=True)
+    (place.record.parent / f"{place.name}.json.new").mkdir()
+    with pytest.raises(LaunchError, match="was not written"):
+        run_command("touch", str(place.run_dir / "started"))
+    assert not (place.run_dir / "started").exists()
 
 
 def test_what_it_prints_is_in_its_log(place, run_command):

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from webapp.fleet.models import Node
-from webapp.fleet.services import drain_node
+from webapp.fleet.models import Node, Service
+from webapp.fleet.services import drain_node, node_heartbeat
 from webapp.runs.models import Placement, RunState
+from webapp.runs.services import lose_node, placement_exited
 from workers import scheduler
 
 
@@ -45,7 +46,8 @@ def test_gang_gets_all_of_its_nodes_or_none(make_run, make_node):
     assert (states_of(gang), Placement.objects.count()) == ([RunState.STARTING], 2)
 
 
-def test_waiting_gang_is_not_overtaken_by_smaller_runs(make_run, make_node):
+def test_waiting_gang_is_not_overtaken_by_smaller_runs(make_run, make_node, start):
+    start(make_run("busy"))
     gang, small = make_run(parallel__nodes=2), make_run()
     make_node("n1")
     scheduler.look()
@@ -86,3 +88,63 @@ def test_run_of_a_silent_node_goes_back_to_the_queue(run, start):
     scheduler.look()
     assert states_of(run) == [RunState.QUEUED]
     assert run.attempts.get().outcome == "lost"
+
+
+def test_run_that_never_started_uses_no_restart_when_its_node_goes_silent(run, node):
+    scheduler.look()
+    Node.objects.update(last_seen_at=timezone.now() - timedelta(hours=1))
+    scheduler.look()
+    assert states_of(run) == [RunState.QUEUED]
+    assert run.restarts == 0
+
+
+def test_after_an_outage_of_the_scheduler_silence_proves_nothing(run, start, monkeypatch):
+    monkeypatch.setattr(scheduler, "_trusts_leases_at", 0.0)
+    start(run)
+    long_ago = timezone.now() - timedelta(hours=1)
+    Node.objects.update(last_seen_at=long_ago)
+    Service.objects.create(name=scheduler.SERVICE, last_seen_at=long_ago)
+    scheduler.look()
+    scheduler.look()
+    assert states_of(run) == [RunState.RUNNING]
+
+
+def test_run_that_needs_more_nodes_than_there_are_holds_up_nobody(make_run, node):
+    giant, small = make_run(parallel__nodes=2), make_run()
+    scheduler.look()
+    assert states_of(giant, small) == [RunState.QUEUED, RunState.STARTING]
+    assert giant.reason == "Needs 2 nodes, 1 are alive and not draining."
+
+
+def test_nobody_makes_way_when_that_would_not_be_enough(make_run, make_node, start):
+    low = make_run("low", priority=-1)
+    start(low)
+    drain_node(Node.objects.get())
+    make_node("other")
+    make_run("gang", parallel__nodes=2)
+    scheduler.look()
+    low.refresh_from_db()
+    assert not low.is_yielding
+
+
+def test_gang_goes_on_only_when_none_of_its_old_processes_is_left(make_run, make_node):
+    gang = make_run(parallel__nodes=2)
+    first, second = make_node("n1"), make_node("n2")
+    scheduler.look()
+    Placement.objects.update(started_at=timezone.now())
+    lose_node(first)
+    scheduler.look()
+    assert states_of(gang) == [RunState.QUEUED]
+    assert gang.reason == "Waits for the processes of its last attempt to end."
+    placement_exited(second.placements.get(), exit_code=-9)
+    scheduler.look()
+    assert states_of(gang) == [RunState.STARTING]
+
+
+def test_node_that_shuts_down_is_given_nothing_until_it_is_back(run, node, make_node):
+    node_heartbeat(node.name, is_leaving=True)
+    scheduler.look()
+    assert states_of(run) == [RunState.QUEUED]
+    make_node(node.name)
+    scheduler.look()
+    assert states_of(run) == [RunState.STARTING]

@@ -10,6 +10,7 @@ from django.db import connection, connections
 from webapp.metrics import selectors
 from webapp.metrics.models import IngestCursor
 from webapp.runs.models import Attempt
+from webapp.runs.services import lose_node
 from workers.launcher import Place
 from workers.shipper import Shipper
 from zaya_model.journal import Journal, journal_path
@@ -36,6 +37,13 @@ def ship(place, run):
         Shipper("test-node", place.run_dir.parent).ship(place, Attempt.objects.get(run=run), is_over=is_over)
 
     return ship_all
+
+
+@pytest.fixture
+def ship_with(place, run):
+    """Ship again and again with one shipper."""
+    shipper, attempt = Shipper("test-node", place.run_dir.parent), Attempt.objects.get(run=run)
+    return lambda: shipper.ship(place, attempt, is_over=False)
 
 
 def count_points():
@@ -147,6 +155,25 @@ def test_lines_appended_later_arrive_too(run, place, ship):
         file.write(b"two\n")
     shipped_by()
     assert texts(run) == ["one", "two"]
+
+
+def test_what_an_attempt_wrote_after_its_node_was_given_up_arrives_and_moves_nothing(run, node, journal, place):
+    lose_node(node)
+    journal.event(0, "started", "Begins.")
+    journal.metrics(7, {"loss": 1.0})
+    journal.event(7, "finished", "All done.")
+    Shipper(node.name, place.run_dir.parent).tick()
+    run.refresh_from_db()
+    assert count_points() == 1
+    assert (run.state, run.step) == ("queued", 0)
+    assert "not heard of" in run.attempts.get().reason
+
+
+def test_quiet_file_with_an_unended_line_is_not_read_again(place, ship_with, django_assert_num_queries):
+    place.log.write_bytes(b"50%")
+    ship_with()
+    with django_assert_num_queries(0):
+        ship_with()
 
 
 @pytest.mark.django_db(transaction=True)

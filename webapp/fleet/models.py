@@ -17,6 +17,7 @@ class Node(models.Model):
 
     name = models.CharField(max_length=200, unique=True)
     is_draining = models.BooleanField(default=False, help_text="Gets no new runs; those it has may end.")
+    is_leaving = models.BooleanField(default=False, help_text="Its worker is shutting down; gets no new runs.")
     last_seen_at = models.DateTimeField(null=True, blank=True)
     num_devices = models.PositiveIntegerField(default=0, help_text="GPUs; 0 trains on the CPU.")
     device_name = models.CharField(max_length=200, blank=True)

@@ -12,7 +12,7 @@ def nodes() -> QuerySet[Node]:
 
 def usable_nodes() -> QuerySet[Node]:
     """Nodes that are alive and not draining."""
-    return Node.objects.filter(last_seen_at__gte=lease_start(), is_draining=False)
+    return Node.objects.filter(last_seen_at__gte=lease_start(), is_draining=False, is_leaving=False)
 
 
 def lost_nodes() -> QuerySet[Node]:

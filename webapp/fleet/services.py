@@ -21,14 +21,16 @@ class Machine:
 def register_node(name: str, machine: Machine) -> Node:
     """Make the node known, or renew what is known of it; a drain stays."""
     facts = {field: getattr(machine, field) for field in Machine.__dataclass_fields__}
-    node, _ = Node.objects.update_or_create(name=name, defaults={**facts, "last_seen_at": timezone.now()})
+    node, _ = Node.objects.update_or_create(
+        name=name, defaults={**facts, "last_seen_at": timezone.now(), "is_leaving": False}
+    )
     messages.call_scheduler()
     return node
 
 
-def node_heartbeat(name: str) -> None:
-    """Renew the node's lease."""
-    Node.objects.filter(name=name).update(last_seen_at=timezone.now())
+def node_heartbeat(name: str, *, is_leaving: bool = False) -> None:
+    """Renew the node's lease; one whose worker is shutting down gets no new runs."""
+    Node.objects.filter(name=name).update(last_seen_at=timezone.now(), is_leaving=is_leaving)
 
 
 def service_heartbeat(name: str) -> None:

@@ -105,7 +105,10 @@ def lose_node(node: Node) -> None:
     for placement in Placement.objects.filter(node=node, ended_at=None).select_related("attempt"):
         states.lock_run(placement.attempt.run_id)
         _end_placement(placement, exit_code=None)
-        end_attempt(placement.attempt, Outcome.LOST, f"Node {node.name} was not heard of within its lease.")
+        if placement.started_at is None:
+            end_attempt(placement.attempt, Outcome.STOPPED, f"Node {node.name} left before it began.")
+        else:
+            end_attempt(placement.attempt, Outcome.LOST, f"Node {node.name} was not heard of within its lease.")
 
 
 def open_placements(run: Run) -> list[Placement]:
@@ -144,6 +147,7 @@ def placement_exited(placement: Placement, *, exit_code: int, last_words: str = 
         if attempt.ended_at is None and exit_code != 0:
             for other in open_placements(run):
                 messages.wake_node(other.node.name)
+        messages.call_scheduler()
         return
     if attempt.reported:
         end_attempt(attempt, Outcome(attempt.reported), attempt.reason)
@@ -176,7 +180,8 @@ def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
     elif restarts_left > 0:
         run.restarts += 1
         run.save(update_fields=["restarts"])
-        text = f"{reason} Goes on from the last checkpoint, {restarts_left - 1} restarts left."
+        left = "1 restart is left" if restarts_left == 2 else f"{restarts_left - 1} restarts are left"
+        text = f"{reason} Goes on from the last checkpoint; {left}."
         states.move(run, "requeue", text, attempt=attempt.number)
     else:
         states.move(run, "fail", f"{reason} No restart is left.", attempt=attempt.number)
@@ -203,7 +208,7 @@ def _end_placement(placement: Placement, *, exit_code: int | None) -> None:
 
 def _death(exit_code: int, last_words: str) -> str:
     how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
-    return f"The trainer {how} without a word." + (f" Last line of its log: {last_words}" if last_words else "")
+    return f"The trainer {how} without a word." + (f' Last line of its log: "{last_words}".' if last_words else "")
 
 
 def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
@@ -212,10 +217,10 @@ def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
     if name in ("started", "resumed"):
         attempt.from_step = record["data"].get("from_step", step) if name == "resumed" else 0
         attempt.save(update_fields=["from_step"])
-        if states.may(run, "begin"):
+        if attempt.ended_at is None and states.may(run, "begin"):
             states.move(run, "begin", text, attempt=attempt.number)
         return
-    if name in Outcome.values:
+    if name in Outcome.values and attempt.ended_at is None:
         attempt.reported, attempt.reason = name, text
         attempt.save(update_fields=["reported", "reason"])
     Event.objects.create(

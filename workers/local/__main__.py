@@ -9,6 +9,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -17,6 +19,7 @@ from workers.local.supervisor import Child, Supervisor
 
 _STOP_ORDER = ("web", "beat", "node", "scheduler", "valkey", "postgres")
 _NODE_PATIENCE = 600.0
+_SERVER_PATIENCE = 20.0
 
 
 def main() -> int:
@@ -103,8 +106,30 @@ def start_servers(supervisor: Supervisor, data: Path) -> None:
     if not redis_url:
         (servers.sockets / "valkey.sock").unlink(missing_ok=True)
         supervisor.add(Child("valkey", servers.valkey_command(), data / "logs" / "valkey.log", user=servers.user))
-    wait_for_database(database_url or servers.database_url)
-    wait_for_broker(redis_url or servers.redis_url)
+    for name, wait, url in (
+        ("postgres", wait_for_database, database_url or servers.database_url),
+        ("valkey", wait_for_broker, redis_url or servers.redis_url),
+    ):
+        wait_for_server(supervisor, name, lambda wait=wait, url=url: wait(url, seconds=1.0))
+
+
+def wait_for_server(
+    supervisor: Supervisor, name: str, wait: Callable[[], None], *, seconds: float = _SERVER_PATIENCE
+) -> None:
+    """Wait until it answers; one that died is started again, for its predecessor may just be leaving the folder.
+
+    Raises ServerError with the end of its log.
+    """
+    deadline = time.monotonic() + seconds
+    while not supervisor.is_ending:
+        try:
+            return wait()
+        except ServerError as error:
+            if time.monotonic() > deadline:
+                child = next((child for child in supervisor.children if child.name == name), None)
+                why = f" {child.log} ends with: {child.last_line()}" if child else ""
+                raise ServerError(f"{error}{why}") from error
+            supervisor.revive()
 
 
 def prepare(*, with_demo: bool) -> None:
@@ -165,18 +190,18 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int, *, seconds: f
 
 def kill_trainers(data: Path) -> None:
     """In a hurry: end the trainers too, which live in sessions of their own."""
-    from workers.launcher import Place, find
+    from workers import launcher
 
-    runs = Path(os.environ.get("RUNS_DIR") or data / "runs")
-    for record in runs.glob("*/processes/*.json"):
-        _, attempt, _, rank = record.stem.split("-")
-        if trainer := find(Place(record.parents[1], int(attempt), int(rank))):
+    runs = Path(os.environ.get("RUNS_DIR") or data / "runs").resolve()
+    for place in launcher.running():
+        if place.run_dir.parent == runs and (trainer := launcher.find(place)):
             trainer.kill(signal.SIGKILL)
 
 
 def say(text: str) -> None:
-    """Tell the terminal."""
-    print(text, flush=True)
+    """Tell the terminal, if it is still there."""
+    with suppress(OSError):
+        print(text, flush=True)
 
 
 if __name__ == "__main__":

@@ -84,13 +84,13 @@ class Child:
 
 
 class Supervisor:
-    """Keeps children alive until SIGINT or SIGTERM; a second one means hurry."""
+    """Keeps children alive until SIGINT, SIGTERM or the end of the terminal; a second one means hurry."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.children: list[Child] = []
         self.num_signals = 0
         self._say = say
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._note)
 
     def add(self, child: Child) -> None:
@@ -105,11 +105,15 @@ class Supervisor:
     def watch(self) -> None:
         """Keep all alive until a signal comes."""
         while not self.is_ending:
-            for child in self.children:
-                if not child.is_alive and child.may_start_again:
-                    self._say(f"{child.name} died (exit code {child.process.returncode}); starting it again")
-                    child.start_again()
+            self.revive()
             time.sleep(0.1)
+
+    def revive(self) -> None:
+        """Start again what died, when its pause is over."""
+        for child in self.children:
+            if not child.is_alive and child.may_start_again:
+                self._say(f"{child.name} died (exit code {child.process.returncode}); starting it again")
+                child.start_again()
 
     def stop(self, order: tuple[str, ...]) -> None:
         """Stop every child, those named first in their order, the rest in reverse order of their start."""
