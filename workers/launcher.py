@@ -184,7 +184,9 @@ def command(place: Place, config: Mapping[str, Any], config_file: Path, *, first
             f"--rdzv-conf=is_host={int(place.node_rank == 0)}",
         ]  # fmt: skip
     verb = ["-m", "zaya_model", "train", str(config_file), "--run-dir", str(place.run_dir)]
-    return [*launcher, *verb, "--resume", "--attempt", str(place.attempt)]
+    # A first attempt has nothing to go on from, and need not say so.
+    resume = ["--resume"] if place.attempt > 1 else []
+    return [*launcher, *verb, *resume, "--attempt", str(place.attempt)]
 
 
 def running() -> dict[Place, list[int]]:
