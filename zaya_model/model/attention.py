@@ -162,7 +162,7 @@ class Mix(torch.autograd.Function):
         windows = once.view(B, length, G, d).unfold(1, taps1, 1).permute(2, 0, 1, 4, 3).reshape(G, B * S, taps1 * d)
         matrix = weight1.view(G, d, d, taps1).permute(0, 3, 2, 1).reshape(G, taps1 * d, d)
         windows, matrix = windows.to(dtype), matrix.to(dtype)
-        mixed = torch.bmm(windows, matrix).float().view(G, B, S, d).add_(bias1.view(G, 1, 1, d))
+        mixed = torch.bmm(windows, matrix).to(latent.dtype).view(G, B, S, d).add_(bias1.view(G, 1, 1, d))
         q0, k0 = _heads(latent, S, G, kv_heads)
         q, k = _split(mixed, kv_heads)
         q.add_(q0, alpha=0.5).add_(k0[:, None], alpha=0.5)
@@ -178,7 +178,13 @@ class Mix(torch.autograd.Function):
         kv_heads, taps0, taps1, length = ctx.sizes
         G, B, S, d = gradient.shape
         rows = gradient.view(G, B * S, d).to(matrix.dtype)
-        d_matrix = torch.bmm(windows.mT, rows).float().view(G, taps1, d, d).permute(0, 3, 2, 1).reshape(G * d, d, taps1)
+        d_matrix = (
+            torch.bmm(windows.mT, rows)
+            .to(latent.dtype)
+            .view(G, taps1, d, d)
+            .permute(0, 3, 2, 1)
+            .reshape(G * d, d, taps1)
+        )
         d_windows = torch.bmm(rows, matrix.mT).view(G, B, S, taps1, d).permute(3, 1, 2, 0, 4)
         d_once = latent.new_zeros(B, length, G, d)
         for tap in range(taps1):

@@ -12,7 +12,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from zaya_model.config import ModelConfig
-from zaya_model.model.layers import product_dtype
+from zaya_model.model.layers import count_choices, product_dtype
 
 Skip = Literal["identity", "zero"]
 
@@ -32,7 +32,7 @@ class Experts(nn.Module):
         dtype = product_dtype(x_ND)
         gate_up, down = self.gate_up_proj.to(dtype), self.down_proj.to(dtype)
         order = choice_N.argsort(stable=True)
-        counts = torch.bincount(choice_N, minlength=gate_up.shape[0] + 1)
+        counts = count_choices(choice_N, gate_up.shape[0] + 1)
         if x_ND.is_cuda:
             return grouped(x_ND, weight_N, gate_up, down, order, counts, self.skip)
         return OneByOne.apply(x_ND, weight_N, gate_up, down, order, counts.tolist(), self.skip)
@@ -112,13 +112,14 @@ def _each_transposed(parts: list[slice], left_nM: Tensor, right_nK: Tensor, like
 def grouped(
     x_ND: Tensor, weight_N: Tensor, gate_up: Tensor, down: Tensor, order: Tensor, counts: Tensor, skip: Skip
 ) -> Tensor:  # fmt: skip
-    """All products in one launch, without waiting for the counts; rows of the skip class come out of it unset."""
+    """All products in one launch, without waiting for the counts; they leave rows of the skip class unset both ways."""
     tokens = Permute.apply(x_ND, order)
     ends = counts.cumsum(0)[:-1].to(torch.int32)
-    rows = tokens.to(gate_up.dtype)
+    is_skipped = (torch.arange(len(order), device=order.device) >= ends[-1])[:, None]
+    # Filling lets nothing of an unset gradient through.
+    rows = tokens.masked_fill(is_skipped, 0.0).to(gate_up.dtype)
     gate, up = F.grouped_mm(rows, gate_up.mT, offs=ends).chunk(2, dim=-1)
     out = F.grouped_mm(F.silu(gate) * up, down.mT, offs=ends)
-    is_skipped = (torch.arange(len(order), device=order.device) >= ends[-1])[:, None]
     out = torch.where(is_skipped, tokens if skip == "identity" else torch.zeros_like(tokens), out.to(tokens.dtype))
     back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
     return Permute.apply(out, back) * weight_N[:, None]

@@ -1,4 +1,4 @@
-"""Go on with tokens, one at a time, each from the cached keys, values and convolution inputs of those before."""
+"""Go on with tokens, one at a time, from the cached keys, values, convolution inputs and delayed values."""
 
 import torch
 from torch import Tensor
@@ -6,20 +6,33 @@ from torch import Tensor
 from zaya_model.model.zaya import Model
 
 
-@torch.no_grad()
-def generate(model: Model, prompt: Tensor, *, num_tokens: int, temperature: float = 0.0, seed: int = 0) -> Tensor:
-    """Append `num_tokens` ids to a prompt (B, S); temperature 0 always takes the likeliest."""
+@torch.inference_mode()
+def generate(
+    model: Model,
+    prompt: Tensor,
+    *,
+    num_tokens: int,
+    attention_mask: Tensor | None = None,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> Tensor:
+    """Append `num_tokens` ids to a prompt (B, S); temperature 0 always takes the likeliest.
+
+    Prompts of different lengths are padded on the left, with an `attention_mask` (B, S) of 0 there.
+    """
     generator = torch.Generator(device=prompt.device).manual_seed(seed)
     was_training = model.training
     model.eval()
-    ids, (hidden, past) = prompt, model.step(prompt, None)
+    ids, new, mask, past = prompt, prompt, attention_mask, None
     for _ in range(num_tokens):
-        logits = model.head(hidden[:, -1:])[:, 0]
-        if temperature > 0:
-            chosen = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)
-        else:
-            chosen = logits.argmax(-1, keepdim=True)
-        ids = torch.cat((ids, chosen), dim=1)
-        hidden, past = model.step(chosen, past)
+        hidden, past = model.step(new, past, mask)
+        new, mask = _choose(model.head(hidden[:, -1]), temperature, generator), None
+        ids = torch.cat((ids, new), dim=1)
     model.train(was_training)
     return ids
+
+
+def _choose(logits_BV: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    if temperature > 0:
+        return torch.multinomial((logits_BV / temperature).softmax(dim=-1), 1, generator=generator)
+    return logits_BV.argmax(dim=-1, keepdim=True)

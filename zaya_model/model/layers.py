@@ -16,6 +16,12 @@ def product_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
+def count_choices(choice_N: Tensor, num_classes: int, counted_N: Tensor | None = None) -> Tensor:
+    """Tokens of each class, those that count; int64, and unlike `bincount` without a wait on a GPU."""
+    ones = torch.ones_like(choice_N) if counted_N is None else counted_N.to(choice_N.dtype)
+    return choice_N.new_zeros(num_classes).scatter_add_(0, choice_N, ones)
+
+
 class RMSNorm(nn.Module):
     """x · w / rms(x), all in fp32."""
 
@@ -25,10 +31,10 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return _Norm.apply(x.float(), self.weight, self.eps)
+        return Norm.apply(x.float(), self.weight, self.eps)
 
 
-class _Norm(torch.autograd.Function):
+class Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -58,13 +64,13 @@ class ResidualScale(nn.Module):
         self.residual_bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, new_BSD: Tensor, residual_BSD: Tensor) -> Tensor:
-        return _Merge.apply(
+        return Merge.apply(
             new_BSD.float(), residual_BSD,
             self.hidden_states_scale, self.hidden_states_bias, self.residual_scale, self.residual_bias,
         )  # fmt: skip
 
 
-class _Merge(torch.autograd.Function):
+class Merge(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: FunctionCtx,

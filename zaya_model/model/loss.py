@@ -25,7 +25,7 @@ class HeadLoss(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         wants_grad = any(ctx.needs_input_grad)
         # Without a single target the mean is 0/0; one keeps it a number, and its gradient zero.
-        share_N = (targets_N != IGNORED).float()
+        share_N = (targets_N != IGNORED).to(hidden_ND.dtype)
         share_N /= share_N.sum().clamp_min(1)
         loss = hidden_ND.new_zeros(())
         d_hidden = torch.empty_like(hidden_ND) if wants_grad else None

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from zaya_model.config import ModelConfig
-from zaya_model.model.layers import RMSNorm
+from zaya_model.model.layers import RMSNorm, count_choices
 
 SKIP_BIAS = -1.0
 
@@ -43,8 +43,7 @@ class Router(nn.Module):
         choice = (probabilities.detach() + self.balancing_bias).argmax(dim=-1)
         weight = probabilities.gather(1, choice[:, None]).squeeze(1)
         if self.training:
-            counted = choice if token_mask_N is None else choice[token_mask_N.bool()]
-            self.counts += torch.bincount(counted, minlength=self.counts.numel())
+            self.counts += count_choices(choice, self.counts.numel(), token_mask_N)
         return choice, weight, state_NR
 
     def logits(self, x_ND: Tensor, state_NR: Tensor | None) -> tuple[Tensor, Tensor | None]:

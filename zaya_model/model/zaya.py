@@ -70,6 +70,19 @@ class Model(nn.Module):
         with torch.autocast(hidden_BSD.device.type, enabled=False):
             return nn.functional.linear(hidden_BSD.float(), self.head_weight, self.head_bias)
 
+    def num_parameters(self) -> int:
+        """All parameters, a tied head once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def num_active_parameters(self) -> int:
+        """Parameters that one token uses, one expert in each block, without embedding and head."""
+        named = {name: parameter.numel() for name, parameter in self.named_parameters()}
+        head = sum(
+            size for name, size in named.items() if name.startswith(("embed_tokens", "untied_head", "head_bias"))
+        )
+        experts = sum(size for name, size in named.items() if ".experts." in name)
+        return sum(named.values()) - head - experts + experts // self.config.num_experts
+
     @property
     def balancing_biases(self) -> list[Tensor]:
         """The balancing bias (E + 1,) of each block; the last entry is the skip class."""
