@@ -4,7 +4,8 @@ ZayaError                 anything whose message is meant for a person; the comm
 ├── ConfigError           a config says something impossible; holds one problem per field
 ├── DataError             text or token files cannot be read, or hold nothing to train on
 ├── CheckpointError       a checkpoint is missing, damaged, or does not fit the config
-└── TrainingError         training cannot go on: a loss that is not finite, a rank that went silent
+└── TrainingError         training cannot go on: a loss that is not finite, no memory
+    └── PeerLost          another process of the run ended; a new start from the last checkpoint mends it
 """
 
 from dataclasses import dataclass
@@ -53,3 +54,7 @@ class TrainingError(ZayaError):
     """A run that cannot go on."""
 
     exit_code = 5
+
+
+class PeerLost(TrainingError):
+    """A run whose other processes are gone; whoever watches it may start it again."""

@@ -14,7 +14,7 @@ from zaya_model.bench.matmul import device_name, measure_matmul_flops, spec_flop
 from zaya_model.checkpoint.restore import Found, find_checkpoint, read_tensors, set_aside_newer
 from zaya_model.checkpoint.save import Saver
 from zaya_model.config import RunConfig
-from zaya_model.errors import TrainingError, ZayaError
+from zaya_model.errors import PeerLost, TrainingError, ZayaError
 from zaya_model.journal import Journal, journal_path
 from zaya_model.parallel.mesh import World, is_first_process, join_world
 from zaya_model.plan import training_flops_per_token
@@ -46,7 +46,9 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
             return training.run(resume)
         except Exception as error:
             known = _explain(error, run_dir)
-            training.tell_failure(str(known) if isinstance(known, ZayaError) else f"{type(known).__name__}: {known}")
+            text = str(known) if isinstance(known, ZayaError) else f"{type(known).__name__}: {known}"
+            # No failure of the run: it goes on from its last checkpoint while restarts are left.
+            training.tell_failure(text, "peer_lost" if isinstance(known, PeerLost) else "failed")
             if known is error:
                 raise
             raise known from error
@@ -187,11 +189,11 @@ class Training:
             if status == "failed":
                 self.journal.event(step, "checkpoint_failed", f"Checkpoint not saved: {details['reason']}")
 
-    def tell_failure(self, text: str) -> None:
+    def tell_failure(self, text: str, name: str) -> None:
         """Say in the journal why it ended, unless the journal itself is what failed."""
         if self.journal:
             with suppress(OSError):
-                self.journal.event(self.state.step if self.state else 0, "failed", text)
+                self.journal.event(self.state.step if self.state else 0, name, text)
 
     def _is_asked_to_stop(self) -> bool:
         return self.was_signalled or (self.world.is_first and (self.run_dir / "stop").exists())
@@ -222,5 +224,5 @@ def _explain(error: Exception, run_dir: Path) -> Exception:
     if isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in text:
         return TrainingError(f"Not enough memory; lower train.micro_batch_size or the sequence length. ({text})")
     if isinstance(error, RuntimeError) and ("gloo" in text.lower() or "NCCL" in text):
-        return TrainingError(f"Another process of the run ended or went silent, so this one can't go on. ({text})")
+        return PeerLost(f"Another process of the run ended or went silent, so this one can't go on. ({text})")
     return error

@@ -107,7 +107,7 @@ def test_a_rank_that_dies_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Pat
     finally:
         end(process)
     assert process.returncode != 0
-    assert events(tmp_path / "run")[-1] == "failed"
+    assert events(tmp_path / "run")[-1] == "peer_lost"
 
 
 def second_rank(launcher: int) -> int:
