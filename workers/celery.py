@@ -5,7 +5,7 @@ import os
 import django
 from celery import Celery
 from django.conf import settings
-from kombu import Queue
+from kombu import Exchange, Queue
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
 django.setup()
@@ -18,7 +18,10 @@ app = Celery("workers", broker=settings.BROKER_URL, include=["workers.tasks", "w
 app.conf.update(
     task_ignore_result=True,
     task_default_queue=messages.SCHEDULER_QUEUE,
-    task_queues=[Queue(messages.SCHEDULER_QUEUE), Queue(messages.node_queue(settings.NODE_NAME))],
+    task_queues=[
+        Queue(name, Exchange(name), routing_key=name)
+        for name in (messages.SCHEDULER_QUEUE, messages.node_queue(settings.NODE_NAME))
+    ],
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
     broker_connection_retry_on_startup=True,
