@@ -87,7 +87,7 @@ def join_world(device: str) -> Iterator[World]:
     if on_gpu:
         torch.cuda.set_device(place)
     if size > 1:
-        dist.init_process_group("nccl" if on_gpu else "gloo")
+        dist.init_process_group("nccl" if on_gpu else "gloo", device_id=place if on_gpu else None)
     try:
         yield World(rank, size, int(os.environ.get("GROUP_RANK", 0)), place)
     finally:

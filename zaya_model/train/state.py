@@ -9,7 +9,7 @@ from zaya_model.config import Phase, RunConfig
 from zaya_model.errors import CheckpointError
 from zaya_model.model import Model
 from zaya_model.optim.balance import Balancer
-from zaya_model.optim.groups import build_optimizers
+from zaya_model.optim.groups import build_optimizers, parts_of
 from zaya_model.optim.optimizer import Optimizer
 
 
@@ -21,6 +21,7 @@ class TrainState:
         torch.manual_seed(config.train.seed)
         self.model = Model(config.model, seed=config.train.seed).to(device)
         self.muon, self.adamw = build_optimizers(self.model, config.optimizer)
+        self.parts = parts_of(self.model)
         self.balancer = Balancer(self.model.balancing_biases, config.balance)
         self.step = 0
         self.tokens = 0

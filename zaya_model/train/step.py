@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from zaya_model.optim.groups import parts_of
 from zaya_model.optim.schedule import learning_rate_share
 from zaya_model.parallel.mesh import World
 from zaya_model.train.state import TrainState
@@ -83,14 +82,17 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Non
 @torch.no_grad()
 def clip_gradients(state: TrainState, limit: float) -> dict[str, Tensor]:
     """Scale the whole gradient down to `limit`; returns the norms before that, of all and of each part."""
-    norms, everything = {}, []
-    for part, parameters in parts_of(state.model).items():
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        norms[part] = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-        everything += gradients
-    whole = torch.linalg.vector_norm(torch.stack(list(norms.values())))
+    parts = {
+        part: [parameter.grad for parameter in parameters if parameter.grad is not None]
+        for part, parameters in state.parts.items()
+    }
+    gradients = [gradient for part in parts.values() for gradient in part]
+    each = torch.stack(torch._foreach_norm(gradients))
+    of_parts = each.split([len(part) for part in parts.values()])
+    norms = {part: torch.linalg.vector_norm(own) for part, own in zip(parts, of_parts, strict=True)}
+    whole = torch.linalg.vector_norm(each)
     if limit:
-        torch._foreach_mul_(everything, (limit / whole.clamp_min(1e-12)).clamp_max(1.0))
+        torch._foreach_mul_(gradients, (limit / whole.clamp_min(1e-12)).clamp_max(1.0))
     return {"": whole, **norms}
 
 

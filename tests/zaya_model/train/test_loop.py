@@ -247,3 +247,19 @@ def test_a_run_resumed_within_its_second_phase_is_exact(tiny: Tiny, tmp_path: Pa
     (tmp_path / "broken" / "stop").unlink()
     train(config, tmp_path / "broken", resume="latest")
     assert losses(tmp_path / "straight") == losses(tmp_path / "broken")
+
+
+def test_products_in_bf16_train_as_those_in_fp32_do(tiny: Tiny, tmp_path: Path) -> None:
+    for precision in ("fp32", "bf16"):
+        train(tiny(train__precision=precision), tmp_path / precision)
+    assert losses(tmp_path / "bf16") == pytest.approx(losses(tmp_path / "fp32"), rel=0.02)
+    assert losses(tmp_path / "bf16") != losses(tmp_path / "fp32")
+    assert all(tensor.dtype != torch.bfloat16 for tensor in saved(tmp_path / "bf16", 6).values())
+
+
+def test_micro_batches_add_up_to_the_whole_batch(tiny: Tiny, tmp_path: Path) -> None:
+    for size in (1, 4):
+        train(tiny(train__micro_batch_size=size), tmp_path / str(size))
+    assert losses(tmp_path / "1") == pytest.approx(losses(tmp_path / "4"), abs=1e-5)
+    loads = [[r["load"] for r in records(tmp_path / size, "router")] for size in ("1", "4")]
+    assert loads[0] == loads[1]

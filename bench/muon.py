@@ -1,0 +1,30 @@
+"""Muon's share of a training step at the smallest preset's batch."""
+
+import statistics
+import time
+
+from bench._training import training
+
+_STEPS = 40
+
+
+def measure() -> list[dict]:
+    """Medians over some steps."""
+    with training() as run:
+        muon, whole, move = [], [], run.state.muon.step
+
+        def timed_move() -> None:
+            begin = time.perf_counter()
+            move()
+            muon.append(time.perf_counter() - begin)
+
+        run.state.muon.step = timed_move
+        for _ in range(_STEPS):
+            begin = time.perf_counter()
+            run.step()
+            whole.append(time.perf_counter() - begin)
+    share = statistics.median(part / step for part, step in zip(muon, whole, strict=True))
+    return [
+        {"name": "Muon, share of a step at tiny-cpu", "value": share, "unit": "", "peer": "goal", "peer_value": 0.1,
+         "ratio": share / 0.1},
+    ]  # fmt: skip
