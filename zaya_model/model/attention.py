@@ -15,6 +15,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional as F
 
 from zaya_model.config import ModelConfig
+from zaya_model.model.causal import LONGEST, BlockedCausal
 from zaya_model.model.layers import Rotary, product_dtype, rotate_
 
 _SHORTEST = torch.finfo(torch.float32).eps
@@ -115,6 +116,8 @@ class Attention(nn.Module):
             # The formula as it stands: its gradients are exactly 0, a fused kernel's are rounding errors.
             k, v = (x.repeat_interleave(self.heads // self.kv_heads, dim=1) for x in (k, v))
             return (q * k).sum(dim=-1, keepdim=True).softmax(dim=-1) * v
+        if mask_BT is None and self.window is None and S == T <= LONGEST and q.dtype == torch.float32 and not q.is_cuda:
+            return BlockedCausal.apply(q, k, v)
         if mask_BT is None and self.window is None and S in (1, T):
             return F.scaled_dot_product_attention(q, k, v, is_causal=S > 1, enable_gqa=grouped)
         sees = torch.ones(S, T, dtype=torch.bool, device=q.device).tril(T - S)

@@ -1,6 +1,6 @@
 """SwiGLU experts over tokens sorted by expert; a token of the skip class costs no product.
 
-Shapes: N tokens, n of them sorted and not skipped, D hidden, F expert width, E experts.
+Shapes: N tokens, D hidden, F expert width, E experts.
 """
 
 from itertools import accumulate, pairwise
@@ -43,69 +43,72 @@ class OneByOne(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, x: Tensor, weight: Tensor, gate_up: Tensor, down: Tensor, order: Tensor, counts: list[int],
+        ctx: FunctionCtx,
+        x: Tensor,
+        weight: Tensor,
+        gate_up: Tensor,
+        down: Tensor,
+        order: Tensor,
+        counts: list[int],
         skip: Skip,
-    ) -> Tensor:  # fmt: skip
-        *counts, num_skipped = counts
-        order, skipped = order.split((len(order) - num_skipped, num_skipped))
-        ctx.parts = [slice(*ends) for ends in pairwise(accumulate(counts, initial=0))]
-        ctx.is_identity = skip == "identity" and num_skipped > 0
+    ) -> Tensor:
+        ctx.parts = [slice(*ends) for ends in pairwise(accumulate(counts[:-1], initial=0))]
+        ctx.skip = skip
+        back = _inverse(order)
         tokens = x.index_select(0, order).to(gate_up.dtype)
         sides = _each(ctx.parts, tokens, gate_up.mT)
         gate, up = sides.chunk(2, dim=-1)
-        hidden = F.silu(gate).mul_(up)
-        out = _each(ctx.parts, hidden, down.mT)
-        mixed = torch.empty_like(x)
-        mixed.index_copy_(0, order, out * weight.index_select(0, order)[:, None])
-        if num_skipped:
-            passed = x.index_select(0, skipped)
-            mixed.index_copy_(0, skipped, passed * weight[skipped, None] if ctx.is_identity else passed.zero_())
-        ctx.save_for_backward(
-            x if ctx.is_identity else None, weight, gate_up, down, order, skipped, tokens, sides, hidden, out
-        )
-        return mixed
+        active = F.silu(gate)
+        out = _each(ctx.parts, active * up, down.mT)
+        _pass_on(tokens, out, counts[-1], skip)
+        ctx.save_for_backward(weight, gate_up, down, order, back, tokens, sides, active, out)
+        return out.index_select(0, back).to(x.dtype).mul_(weight[:, None])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, gate_up, down, order, skipped, tokens, sides, hidden, out = ctx.saved_tensors
-        d_mixed = gradient.index_select(0, order)
-        d_weight = torch.zeros_like(weight).index_copy_(0, order, (d_mixed * out).sum(dim=-1))
-        d_out = d_mixed.mul_(weight.index_select(0, order)[:, None]).to(out.dtype)
-        d_hidden = _each(ctx.parts, d_out, down)
-        d_down = _each_transposed(ctx.parts, d_out, hidden, down)
+        weight, gate_up, down, order, back, tokens, sides, active, out = ctx.saved_tensors
+        gradient = gradient.index_select(0, order)
+        d_weight = (gradient * out).sum(dim=-1).index_select(0, back)
+        d_out = gradient.mul_(weight.index_select(0, order)[:, None]).to(out.dtype)
         gate, up = sides.chunk(2, dim=-1)
+        d_down = _each_transposed(ctx.parts, d_out, active * up, down)
+        d_hidden = _each(ctx.parts, d_out, down)
         d_sides = torch.empty_like(sides)
         d_gate, d_up = d_sides.chunk(2, dim=-1)
-        torch.mul(F.silu(gate), d_hidden, out=d_up)
+        torch.mul(active, d_hidden, out=d_up)
         torch.ops.aten.silu_backward(d_hidden.mul_(up), gate, grad_input=d_gate)
         d_gate_up = _each_transposed(ctx.parts, d_sides, tokens, gate_up)
         d_tokens = _each(ctx.parts, d_sides, gate_up)
-        d_x = torch.empty_like(gradient).index_copy_(0, order, d_tokens.to(gradient.dtype))
-        if len(skipped):
-            d_passed = gradient.index_select(0, skipped)
-            if ctx.is_identity:
-                d_weight.index_copy_(0, skipped, (d_passed * x.index_select(0, skipped)).sum(dim=-1))
-                d_passed.mul_(weight[skipped, None])
-            else:
-                d_passed.zero_()
-            d_x.index_copy_(0, skipped, d_passed)
-        return d_x, d_weight, d_gate_up, d_down, None, None, None
+        _pass_on(d_out, d_tokens, len(order) - ctx.parts[-1].stop, ctx.skip)
+        return d_tokens.index_select(0, back).to(weight.dtype), d_weight, d_gate_up, d_down, None, None, None
 
 
-def _each(parts: list[slice], rows_nK: Tensor, matrices_EKM: Tensor) -> Tensor:
-    """Rows of each expert times its matrix; (n, M)."""
-    out = rows_nK.new_empty(rows_nK.shape[0], matrices_EKM.shape[2])
+def _inverse(order: Tensor) -> Tensor:
+    """The order that undoes `order`."""
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
+
+
+def _pass_on(rows: Tensor, out: Tensor, num_skipped: int, skip: Skip) -> None:
+    """Fill the last rows, those of the skip class, with themselves or nothing."""
+    if num_skipped:
+        last = out[-num_skipped:]
+        last.copy_(rows[-num_skipped:]) if skip == "identity" else last.zero_()
+
+
+def _each(parts: list[slice], rows_NK: Tensor, matrices_EKM: Tensor) -> Tensor:
+    """Rows of each expert times its matrix; (N, M), the rows of no expert unset."""
+    out = rows_NK.new_empty(rows_NK.shape[0], matrices_EKM.shape[2])
     for part, matrix in zip(parts, matrices_EKM.unbind(), strict=True):
-        torch.mm(rows_nK[part], matrix, out=out[part])
+        torch.mm(rows_NK[part], matrix, out=out[part])
     return out
 
 
-def _each_transposed(parts: list[slice], left_nM: Tensor, right_nK: Tensor, like_EMK: Tensor) -> Tensor:
+def _each_transposed(parts: list[slice], left_NM: Tensor, right_NK: Tensor, like_EMK: Tensor) -> Tensor:
     """The gradient of each expert's matrix; (E, M, K)."""
     out = torch.empty_like(like_EMK)
     for part, matrix in zip(parts, out.unbind(), strict=True):
-        torch.mm(left_nM[part].T, right_nK[part], out=matrix)
+        torch.mm(left_NM[part].T, right_NK[part], out=matrix)
     return out
 
 
@@ -121,8 +124,7 @@ def grouped(
     gate, up = F.grouped_mm(rows, gate_up.mT, offs=ends).chunk(2, dim=-1)
     out = F.grouped_mm(F.silu(gate) * up, down.mT, offs=ends)
     out = torch.where(is_skipped, tokens if skip == "identity" else torch.zeros_like(tokens), out.to(tokens.dtype))
-    back = torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
-    return Permute.apply(out, back) * weight_N[:, None]
+    return Permute.apply(out, _inverse(order)) * weight_N[:, None]
 
 
 class Permute(torch.autograd.Function):

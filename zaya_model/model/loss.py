@@ -29,7 +29,7 @@ class HeadLoss(torch.autograd.Function):
         share_N /= share_N.sum().clamp_min(1)
         loss = hidden_ND.new_zeros(())
         d_hidden = torch.empty_like(hidden_ND) if wants_grad else None
-        d_weight = torch.zeros_like(weight_VD) if wants_grad else None
+        d_weight = torch.empty_like(weight_VD) if wants_grad else None
         d_bias = torch.zeros_like(bias_V) if wants_grad and bias_V is not None else None
         rows = max(_LEAST_ROWS, _CHUNK_BYTES // (4 * weight_VD.shape[0]))
         logits_MV = hidden_ND.new_empty(min(rows, len(hidden_ND)), weight_VD.shape[0])
@@ -39,14 +39,17 @@ class HeadLoss(torch.autograd.Function):
             logits = torch.mm(hidden, weight_VD.T, out=logits_MV[: len(hidden)])
             if bias_V is not None:
                 logits += bias_V
-            log_p = torch.log_softmax(logits, dim=-1)
-            loss -= (log_p.gather(1, target) * share).sum()
+            # The logarithm of a row's sum, from its likeliest class: the softmax alone is one pass over the logits.
+            at_target, highest = logits.gather(1, target), logits.amax(dim=-1, keepdim=True)
+            p = torch.softmax(logits, dim=-1)
+            loss += ((highest - p.amax(dim=-1, keepdim=True).log() - at_target) * share).sum()
             if not wants_grad:
                 continue
             # Each row's share scales the narrow side of the products instead of the wide logits.
-            d_logits = log_p.exp_().scatter_add_(1, target, torch.full_like(share, -1.0))
+            d_logits = p.scatter_add_(1, target, torch.full_like(share, -1.0))
             torch.mm(d_logits, weight_VD, out=d_hidden[part]).mul_(share)
-            d_weight.addmm_(d_logits.T, hidden * share)
+            # With a beta of 0 what is not set yet is not read.
+            d_weight.addmm_(d_logits.T, hidden * share, beta=1 if start else 0)
             if d_bias is not None:
                 d_bias.addmv_(d_logits.T, share[:, 0])
         ctx.save_for_backward(d_hidden, d_weight, d_bias)

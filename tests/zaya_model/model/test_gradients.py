@@ -9,6 +9,7 @@ from torch.autograd import gradcheck
 from torch.nn import functional as F
 
 from zaya_model.model.attention import Mix, UnitRotate
+from zaya_model.model.causal import BlockedCausal
 from zaya_model.model.experts import OneByOne, grouped
 from zaya_model.model.layers import Merge, Norm, count_choices
 from zaya_model.model.loss import HeadLoss
@@ -49,6 +50,18 @@ def test_a_head_of_nothing_has_a_finite_gradient(draw: Callable[..., Tensor]) ->
     (q.sum() + k.sum()).backward()
     assert mixed.grad is not None
     assert mixed.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("length", [1, 63, 64, 65, 200])
+def test_blocks_of_queries_give_causal_attention(draw: Callable[..., Tensor], kv_heads: int, length: int) -> None:
+    q, k, v, gradient = draw(2, 4, length, 6), *(draw(2, kv_heads, length, 6) for _ in range(2)), draw(2, 4, length, 6)
+    found = BlockedCausal.apply(q, k, v)
+    wanted = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(found, wanted)
+    ours, theirs = (torch.autograd.grad(out, (q, k, v), gradient.detach()) for out in (found, wanted))
+    for left, right in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(left, right)
 
 
 @pytest.mark.parametrize("skip", ["identity", "zero"])
