@@ -79,6 +79,17 @@ def test_form_to_live_chart_to_stop_to_resume_to_the_end(page: Page) -> None:
     expect(page.locator("#timeline")).to_contain_text(f"Goes on from step {stopped_at}")
 
 
+def test_stop_waits_for_its_answer_while_the_page_goes_on_living(page: Page, stack: Stack) -> None:
+    run = stack.start_run("thought about for long", train__steps=5000)
+    page.goto(f"/runs/{run}")
+    expect(page.locator("#state")).to_have_text("Running", timeout=PATIENCE)
+    page.get_by_role("button", name="Stop", exact=True).click()
+    before = current_step(page)
+    page.wait_for_function("before => Number(document.getElementById('step').textContent) > before + 5", arg=before)
+    page.get_by_role("button", name="Yes").click()
+    expect(page.locator("#state")).to_have_text("Stopped", timeout=PATIENCE)
+
+
 def test_wrong_value_is_refused_at_its_field_and_nothing_typed_is_lost(page: Page) -> None:
     fill_form(page, "Wrong", train__steps="many", data__sequence_length="99999")
     page.get_by_role("button", name="Start the run").click()

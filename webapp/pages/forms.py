@@ -19,6 +19,7 @@ FRONT = (
     "data.path", "train.steps", "train.global_batch_size", "data.sequence_length", "optimizer.muon_learning_rate",
     "optimizer.adamw_learning_rate", "train.seed",
 )  # fmt: skip
+_BEYOND_ANYONE = 2**53
 
 
 @dataclass
@@ -208,12 +209,12 @@ def _is_nested(kind: Any) -> bool:
 
 
 def _bounds(info: FieldInfo) -> str:
-    """Bounds in words, from the schema's own metadata."""
+    """Bounds in words, from the schema's own metadata; those of the machine's integers are nobody's concern."""
     words = []
     for rule in info.metadata:
         for sign, attribute in (("≥", "ge"), (">", "gt"), ("≤", "le"), ("<", "lt")):
             value = getattr(rule, attribute, None)
-            if value is not None:
+            if value is not None and abs(value) < _BEYOND_ANYONE:
                 words.append(f"{sign} {value:,}" if isinstance(value, int) else f"{sign} {value:g}")
     return ", ".join(words)
 

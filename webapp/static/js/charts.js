@@ -31,7 +31,7 @@ function dress(figure, { isLog = false, revision = 1 } = {}) {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: color("--font"), size: 12, color: color("--ink-2") },
     hoverlabel: { bgcolor: color("--sheet"), bordercolor: color("--line-2"), font: { color: color("--ink"), size: 12 } },
-    legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
+    legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
     xaxis: { ...axis, ...figure.layout.xaxis, title: { ...axis.title, ...figure.layout.xaxis?.title } },
     yaxis: {
       ...axis, ...figure.layout.yaxis, title: { ...axis.title, ...figure.layout.yaxis?.title },

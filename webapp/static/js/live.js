@@ -55,12 +55,40 @@ export async function read(url, { as = "json", signal } = {}) {
   return answer[as]();
 }
 
-/** Replace what a fragment shows, unless the keyboard is in it. */
+/** Show a fragment by changing only what differs: a click half done, the focus, a scroll, a question asked stay. */
 export function replace(element, html) {
-  const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
-  const scroll = element.querySelector(".timeline")?.scrollTop ?? 0;
-  element.innerHTML = html;
-  if (focused) document.getElementById(focused)?.focus();
-  const list = element.querySelector(".timeline");
-  if (list) list.scrollTop = scroll;
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  morph(element, fresh.content);
+}
+
+function morph(before, after) {
+  let place = before.firstChild;
+  for (const fresh of [...after.childNodes]) {
+    const old = fresh.id ? [...before.children].find((child) => child.id === fresh.id) : place;
+    if (!old || !isSame(old, fresh)) {
+      before.insertBefore(fresh, place);
+      continue;
+    }
+    if (old === place) place = place.nextSibling;
+    else before.insertBefore(old, place);
+    if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+      continue;
+    }
+    for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    morph(old, fresh);
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}
+
+/** Whether one may turn into the other: never a row, form or link into that of something else. */
+function isSame(old, fresh) {
+  if (old.nodeName !== fresh.nodeName || (old.id ?? "") !== (fresh.id ?? "")) return false;
+  return ["action", "href"].every((name) => old.getAttribute?.(name) === fresh.getAttribute?.(name));
 }

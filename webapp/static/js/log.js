@@ -2,6 +2,7 @@
 import { read } from "./live.js";
 
 const KEPT = 2000;
+const PAGE = 500;
 const ANSI = /\u001b\[([0-9;]*)m/;
 // Other escape sequences move cursors or set titles; here they mean nothing.
 const OTHER_ESCAPES = /\u001b(?:\[[0-9;?]*[A-Za-ln-z]|\][^\u0007]*(?:\u0007|$)|[@-Z\\^_])/g;
@@ -17,20 +18,27 @@ export class LogView {
   }
 
   async refresh() {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
+    let isMore = true;
+    while (isMore && turn === this.turn) isMore = await this.#readOn(turn);
+  }
+
+  /** Append what came since the last line shown; true when there may be more. A later turn makes this one void. */
+  async #readOn(turn) {
     const query = new URLSearchParams({
       search: document.getElementById("log-search").value, level: document.getElementById("log-level").value,
     });
     if (this.last !== null) query.set("after", this.last);
-    const wanted = query.toString();
-    this.wanted = wanted;
     const lines = await read(`${this.url}/log?${query}`);
-    if (wanted !== this.wanted) return;
+    if (turn !== this.turn) return false;
+    const isMore = this.last !== null && lines.length === PAGE;
     if (this.last === null) this.lines.replaceChildren();
     this.lines.append(...lines.map(row));
     while (this.lines.childElementCount > KEPT) this.lines.firstElementChild.remove();
     if (lines.length) this.last = lines.at(-1)[0];
     if (!this.lines.childElementCount) this.lines.append(row([0, null, "", "", "", "Nothing yet."]));
     if (document.getElementById("log-follow").checked) this.lines.scrollTop = this.lines.scrollHeight;
+    return isMore;
   }
 
   #restart() {
