@@ -46,7 +46,7 @@ SETTINGS = (
     Setting("CSRF_TRUSTED_ORIGINS", _words, "", "Origins a proxy serves from, such as https://train.example."),
     Setting("HTTPS", _flag, "0", "Cookies only over HTTPS; set it behind a TLS proxy."),
     Setting("LEASE_SECONDS", float, "30", "A node not heard of for so long has lost its runs."),
-    Setting("NODE_NAME", str, "", "Name of this node; empty means its host name."),
+    Setting("NODE_NAME", str, "", "Name or address that other nodes reach this one by; empty means its host name."),
     Setting("LOG_LEVEL", str, "INFO", "Least severe message of the servers' own logs."),
 )
 

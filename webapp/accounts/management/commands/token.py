@@ -2,6 +2,8 @@
 
 import argparse
 
+import psycopg
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 
@@ -18,8 +20,10 @@ class Command(BaseCommand):
 
     def handle(self, *, name: str, **_: object) -> None:
         try:
+            # Asked without the pool, which would try again for long and log each time.
+            psycopg.connect(settings.DATABASE_URL, connect_timeout=5).close()
             _, text = create_token(user=script_user(name), name=name)
-        except DatabaseError as error:
+        except (psycopg.Error, DatabaseError) as error:
             why = str(error).strip().splitlines()[0]
             raise CommandError(f"The database cannot be reached ({why}). Is `make up` running on this DATA?") from error
         self.stdout.write(text)
