@@ -32,7 +32,7 @@ CHARTS = (
     Chart("violation", "Router imbalance", ("router/max_violation",), "max ÷ fair − 1"),
     Chart("entropy", "Router entropy", ("router/entropy", "router/skip_share"), "1 is even", ("entropy", "skip share")),
     Chart("time", "Step time", ("time/data", "time/forward_backward", "time/optimizer", "time/checkpoint"),
-          "s", ("data", "forward + backward", "optimizer", "checkpoint"), is_stacked=True),
+          "s", ("data", "fwd + bwd", "optimizer", "checkpoint"), is_stacked=True),
     Chart("mfu", "FLOPs utilisation", ("mfu", "mfu_spec"), "share of the peak", ("of measured peak", "of maker's peak"),
           tick_format=".0%"),
     Chart("rates", "Learning rates", ("lr/muon", "lr/adamw"), "", ("Muon", "AdamW"), tick_format="~e"),
