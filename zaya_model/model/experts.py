@@ -3,7 +3,6 @@
 Shapes: N tokens, D hidden, F expert width, E experts.
 """
 
-from itertools import accumulate, pairwise
 from typing import Literal
 
 import torch
@@ -33,7 +32,8 @@ class Experts(nn.Module):
         gate_up, down = self.gate_up_proj.to(dtype), self.down_proj.to(dtype)
         order = choice_N.argsort(stable=True)
         counts = count_choices(choice_N, gate_up.shape[0] + 1)
-        if x_ND.is_cuda:
+        # Grouped products want rows of whole 16 bytes.
+        if x_ND.is_cuda and all(size * dtype.itemsize % 16 == 0 for size in down.shape[1:]):
             return grouped(x_ND, weight_N, gate_up, down, order, counts, self.skip)
         return OneByOne.apply(x_ND, weight_N, gate_up, down, order, counts.tolist(), self.skip)
 
@@ -52,14 +52,13 @@ class OneByOne(torch.autograd.Function):
         counts: list[int],
         skip: Skip,
     ) -> Tensor:
-        ctx.parts = [slice(*ends) for ends in pairwise(accumulate(counts[:-1], initial=0))]
-        ctx.skip = skip
+        ctx.counts, ctx.skip = counts, skip
         back = _inverse(order)
         tokens = x.index_select(0, order).to(gate_up.dtype)
-        sides = _each(ctx.parts, tokens, gate_up.mT)
+        sides = _each(counts, tokens, gate_up.mT)
         gate, up = sides.chunk(2, dim=-1)
         active = F.silu(gate)
-        out = _each(ctx.parts, active * up, down.mT)
+        out = _each(counts, active * up, down.mT)
         _pass_on(tokens, out, counts[-1], skip)
         ctx.save_for_backward(weight, gate_up, down, order, back, tokens, sides, active, out)
         return out.index_select(0, back).to(x.dtype).mul_(weight[:, None])
@@ -72,15 +71,15 @@ class OneByOne(torch.autograd.Function):
         d_weight = (gradient * out).sum(dim=-1).index_select(0, back)
         d_out = gradient.mul_(weight.index_select(0, order)[:, None]).to(out.dtype)
         gate, up = sides.chunk(2, dim=-1)
-        d_down = _each_transposed(ctx.parts, d_out, active * up, down)
-        d_hidden = _each(ctx.parts, d_out, down)
+        d_down = _each_transposed(ctx.counts, d_out, active * up, down)
+        d_hidden = _each(ctx.counts, d_out, down)
         d_sides = torch.empty_like(sides)
         d_gate, d_up = d_sides.chunk(2, dim=-1)
         torch.mul(active, d_hidden, out=d_up)
         torch.ops.aten.silu_backward(d_hidden.mul_(up), gate, grad_input=d_gate)
-        d_gate_up = _each_transposed(ctx.parts, d_sides, tokens, gate_up)
-        d_tokens = _each(ctx.parts, d_sides, gate_up)
-        _pass_on(d_out, d_tokens, len(order) - ctx.parts[-1].stop, ctx.skip)
+        d_gate_up = _each_transposed(ctx.counts, d_sides, tokens, gate_up)
+        d_tokens = _each(ctx.counts, d_sides, gate_up)
+        _pass_on(d_out, d_tokens, ctx.counts[-1], ctx.skip)
         return d_tokens.index_select(0, back).to(weight.dtype), d_weight, d_gate_up, d_down, None, None, None
 
 
@@ -96,19 +95,19 @@ def _pass_on(rows: Tensor, out: Tensor, num_skipped: int, skip: Skip) -> None:
         last.copy_(rows[-num_skipped:]) if skip == "identity" else last.zero_()
 
 
-def _each(parts: list[slice], rows_NK: Tensor, matrices_EKM: Tensor) -> Tensor:
+def _each(counts: list[int], rows_NK: Tensor, matrices_EKM: Tensor) -> Tensor:
     """Rows of each expert times its matrix; (N, M), the rows of no expert unset."""
     out = rows_NK.new_empty(rows_NK.shape[0], matrices_EKM.shape[2])
-    for part, matrix in zip(parts, matrices_EKM.unbind(), strict=True):
-        torch.mm(rows_NK[part], matrix, out=out[part])
+    for rows, matrix, target in zip(rows_NK.split(counts), matrices_EKM.unbind(), out.split(counts), strict=False):
+        torch.mm(rows, matrix, out=target)
     return out
 
 
-def _each_transposed(parts: list[slice], left_NM: Tensor, right_NK: Tensor, like_EMK: Tensor) -> Tensor:
+def _each_transposed(counts: list[int], left_NM: Tensor, right_NK: Tensor, like_EMK: Tensor) -> Tensor:
     """The gradient of each expert's matrix; (E, M, K)."""
     out = torch.empty_like(like_EMK)
-    for part, matrix in zip(parts, out.unbind(), strict=True):
-        torch.mm(left_NM[part].T, right_NK[part], out=matrix)
+    for left, right, target in zip(left_NM.split(counts), right_NK.split(counts), out.unbind(), strict=False):
+        torch.mm(left.T, right, out=target)
     return out
 
 

@@ -79,9 +79,9 @@ def test_grouped_experts_equal_those_one_by_one(draw: Callable[..., Tensor], ski
     order, counts = chosen.argsort(stable=True), count_choices(chosen, 4)
     found = []
     inputs = [x.detach().float() for x in (draw(8, 16), draw(8), draw(3, 16, 16), draw(3, 16, 8))]
-    for function in (OneByOne.apply, grouped):
+    for function, loads in ((OneByOne.apply, counts.tolist()), (grouped, counts)):
         leaves = [x.clone().requires_grad_() for x in inputs]
-        out = function(*leaves, order, counts.tolist() if function is OneByOne.apply else counts, skip)
+        out = function(*leaves, order, loads, skip)
         out.square().sum().backward()
         found.append([out.detach(), *(leaf.grad for leaf in leaves)])
     for left, right in zip(*found, strict=True):
