@@ -1,5 +1,7 @@
 """Fixtures that many tests share: servers, people of each role, a node, runs in several states."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -142,8 +144,6 @@ def run_dir(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def stack() -> Iterator[Stack]:
     """One whole stack for all tests that need real processes."""
-    import tempfile
-
     folder = Path(tempfile.mkdtemp(prefix="zs-"))
     made = Stack(folder / "var")
     made.data.mkdir()
@@ -151,3 +151,4 @@ def stack() -> Iterator[Stack]:
         yield made.start()
     finally:
         made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
