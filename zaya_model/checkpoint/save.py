@@ -16,9 +16,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, empty
 
@@ -42,7 +44,7 @@ Report = Callable[..., None]
 _PATIENCE_SECONDS = 600.0
 _POLL_SECONDS = 0.02
 # What a writer can meet; safetensors reports a full disk as an error of its own.
-_FAILURES = (OSError, CheckpointError, RuntimeError, ValueError)
+_FAILURES = (OSError, SafetensorError, CheckpointError, RuntimeError, ValueError)
 
 
 class Saver:
@@ -93,6 +95,9 @@ class Saver:
             note = asdict(self._write_share(folder, tensors))
         except _FAILURES as error:
             note = {"reason": _reason(error)}
+            # What is left of a part that did not fit would keep the disk full, for the journal too.
+            with suppress(OSError):
+                self._part_path(folder).unlink()
         if self.rank:
             # A rank that can't even leave a note is found out by the first one's patience.
             self._try_note(folder, note)
@@ -111,7 +116,12 @@ class Saver:
                 self.report(step, "verified", **measured)
             self._prune(step)
         except _FAILURES as error:
+            if not _has_manifest(folder):
+                shutil.rmtree(folder, ignore_errors=True)
             self.report(step, "failed", reason=_reason(error), **measured)
+
+    def _part_path(self, folder: Path) -> Path:
+        return folder / f"state-{self.rank:04d}-of-{self.world_size:04d}.safetensors"
 
     def _others(self) -> range:
         return range(1, self.world_size)
@@ -121,18 +131,16 @@ class Saver:
         if self.rank == 0:
             # Saved before, by an earlier attempt that went on from an older step: from here on it is half rewritten.
             (folder / "manifest.json").unlink(missing_ok=True)
-        path = folder / f"state-{self.rank:04d}-of-{self.world_size:04d}.safetensors"
+        path = self._part_path(folder)
         save_file(tensors, path)
         with path.open("rb") as file:
             os.fsync(file.fileno())
         return describe(path)
 
     def _try_note(self, folder: Path, note: dict[str, object]) -> None:
-        try:
+        with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             replace_text(self._note_path(folder, self.rank), json.dumps(note))
-        except OSError:
-            pass
 
     def _wait_for_note(self, folder: Path, rank: int) -> dict[str, object]:
         path, patience = self._note_path(folder, rank), time.monotonic() + _PATIENCE_SECONDS
@@ -180,6 +188,8 @@ def _file_of(note: dict[str, object]) -> File:
 
 
 def _reason(error: Exception) -> str:
+    if "No space left on device" in str(error):
+        return "No space left on device"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({error.filename})" if error.filename else error.strerror
     return str(error)

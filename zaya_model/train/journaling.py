@@ -1,5 +1,6 @@
 """What the trainer says in the journal and on the terminal, sentence by sentence."""
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -14,6 +15,25 @@ from zaya_model.data.loader import Mixture
 from zaya_model.journal import Journal
 from zaya_model.plan import count_parameters, training_flops_per_token
 from zaya_model.train.state import TrainState
+
+
+class PatientJournal(Journal):
+    """A journal that, once open, never stops the training: what the disk refuses is lost, and said on the terminal."""
+
+    was_refused = False
+
+    def write(self, kind: str, step: int, **body: Any) -> None:
+        """Append one record, or say that it is lost."""
+        try:
+            if self.was_refused:
+                # The refused record may have left its beginning behind.
+                os.write(self._file, b"\n")
+            super().write(kind, step, **body)
+            self.was_refused = False
+        except OSError as error:
+            if not self.was_refused:
+                print(f"The journal cannot be written ({error.strerror}): records are being lost.", file=sys.stderr)
+            self.was_refused = True
 
 
 def tell_start(

@@ -4,7 +4,7 @@ import math
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from zaya_model.train.attempt import next_attempt
 from zaya_model.train.cost import step_scalars
 from zaya_model.train.evaluate import evaluate
 from zaya_model.train.feed import Feed
-from zaya_model.train.journaling import Terminal, tell_phase, tell_router, tell_start
+from zaya_model.train.journaling import PatientJournal, Terminal, tell_phase, tell_router, tell_start
 from zaya_model.train.state import TrainState
 from zaya_model.train.step import StepResult, train_step
 
@@ -37,7 +37,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
     with ExitStack() as stack:
         journal = None
         if is_first_process():
-            journal = stack.enter_context(Journal(journal_path(run_dir, number), number))
+            journal = stack.enter_context(PatientJournal(journal_path(run_dir, number), number))
         training = Training(config, run_dir, number, journal)
         try:
             training.world = stack.enter_context(join_world(config.train.device))
@@ -190,10 +190,9 @@ class Training:
                 self.journal.event(step, "checkpoint_failed", f"Checkpoint not saved: {details['reason']}")
 
     def tell_failure(self, text: str, name: str) -> None:
-        """Say in the journal why it ended, unless the journal itself is what failed."""
+        """Say in the journal why it ended."""
         if self.journal:
-            with suppress(OSError):
-                self.journal.event(self.state.step if self.state else 0, name, text)
+            self.journal.event(self.state.step if self.state else 0, name, text)
 
     def _is_asked_to_stop(self) -> bool:
         return self.was_signalled or (self.world.is_first and (self.run_dir / "stop").exists())

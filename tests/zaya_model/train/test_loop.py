@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from tests.zaya_model.runs import events, losses, records
 from zaya_model.checkpoint.manifest import folder_of, read_manifest
@@ -167,7 +168,7 @@ def test_a_save_that_fails_is_told_and_training_goes_on(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("zaya_model.checkpoint.save.save_file", full)
     assert train(tiny(), tmp_path) == "finished"
