@@ -49,10 +49,12 @@ class Muon(Optimizer):
             ahead = torch._foreach_lerp(gradients, buffers, self.momentum)
             torch._foreach_mul_(parameters, 1 - self.rate * group.weight_decay)
             for parameter, update in zip(parameters, ahead, strict=True):
-                rows, columns = parameter.shape[-2] // group.fused, parameter.shape[-1]
-                stacks = parameter.view(-1, rows, columns), update.view(-1, rows, columns)
-                by_shape[rows, columns].append(stacks)
+                shape = (parameter.shape[-2] // group.fused, parameter.shape[-1])
+                stacks = parameter.view(-1, *shape), update.view(-1, *shape)
+                # A tall matrix lies down beside the wide ones of its shape: fewer and larger products.
+                lying = stacks if shape[0] <= shape[1] else (stacks[0].mT, stacks[1].mT)
+                by_shape[min(shape), max(shape)].append(lying)
         for shape, pairs in by_shape.items():
             targets, updates = zip(*pairs, strict=True)
             whole = orthogonalise(torch.cat(updates)).split([len(target) for target in targets])
-            torch._foreach_add_(targets, whole, alpha=-self.rate * _ADAMW_RMS * max(shape) ** 0.5)
+            torch._foreach_add_(targets, whole, alpha=-self.rate * _ADAMW_RMS * shape[1] ** 0.5)
