@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_checkpoint_arguments(parser)
     parser.add_argument("--data", help="a text or a prepared folder; the run's held-out part by default")
     parser.add_argument(
-        "--tasks", help="tasks of lm-evaluation-harness instead, with commas; needs `pip install lm_eval`"
+        "--tasks", help="tasks of lm-evaluation-harness instead, names or YAML files, with commas; needs lm_eval"
     )
     parser.add_argument("--batches", type=int, default=64, help="batches to read at most")
 
@@ -44,7 +44,7 @@ def run_tasks(model: "Model", config: RunConfig, step: int, tasks: list[str]) ->
 
     try:
         found = lm_eval.simple_evaluate(model=Answers(), tasks=tasks)
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, OSError) as error:
         raise ZayaError(f"The harness cannot run {', '.join(tasks)}: {error}") from error
     return {"tasks": found["results"]}
 
