@@ -39,9 +39,9 @@ class HeadLoss(torch.autograd.Function):
             logits = torch.mm(hidden, weight_VD.T, out=logits_MV[: len(hidden)])
             if bias_V is not None:
                 logits += bias_V
-            # The logarithm of a row's sum, from its likeliest class: the softmax alone is one pass over the logits.
+            # The logarithm of a row's sum comes from its likeliest class, so that one pass, in place, is enough.
             at_target, highest = logits.gather(1, target), logits.amax(dim=-1, keepdim=True)
-            p = torch.softmax(logits, dim=-1)
+            p = torch.softmax(logits, dim=-1, out=logits)
             loss += ((highest - p.amax(dim=-1, keepdim=True).log() - at_target) * share).sum()
             if not wants_grad:
                 continue
