@@ -110,10 +110,6 @@ class Journal:
                 line = line[os.write(self._file, line) :]
             self.seq += 1
 
-    def sync(self) -> None:
-        """Force what was written onto the disk."""
-        os.fsync(self._file)
-
 
 def read_lines(path: Path, offset: int, limit_bytes: int = 1 << 20) -> tuple[list[bytes], int]:
     """Read whole lines from `offset`, about `limit_bytes` of them, without their ends.

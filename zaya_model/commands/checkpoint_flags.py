@@ -22,6 +22,7 @@ def read_checkpoint(arguments: argparse.Namespace) -> tuple["Model", RunConfig, 
     """The model of a checkpoint, its config and its step. Raises CheckpointError."""
     from zaya_model.checkpoint.restore import find_checkpoint, read_tensors
     from zaya_model.model import Model
+    from zaya_model.train.state import below
 
     found = find_checkpoint(arguments.run_dir, arguments.step)
     if found.manifest is None or found.folder is None:
@@ -31,9 +32,7 @@ def read_checkpoint(arguments: argparse.Namespace) -> tuple["Model", RunConfig, 
     tensors = read_tensors(found.folder, found.manifest)
     model = Model(config.model_at(found.manifest.step))
     try:
-        model.load_state_dict(
-            {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
-        )
+        model.load_state_dict(below(tensors, "model/"))
     except RuntimeError as error:
         raise ZayaError(f"The checkpoint does not fit its own config: {error}") from error
     return model.eval(), config, found.manifest.step

@@ -53,13 +53,15 @@ class World:
         if self.size == 1:
             return
         bucket: list[Tensor] = []
+        size = 0
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             bucket.append(parameter.grad)
-            if sum(gradient.numel() for gradient in bucket) >= _BUCKET_VALUES:
+            size += parameter.grad.numel()
+            if size >= _BUCKET_VALUES:
                 self._average(bucket)
-                bucket = []
+                bucket, size = [], 0
         self._average(bucket)
 
     def _average(self, tensors: list[Tensor]) -> None:

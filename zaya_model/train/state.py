@@ -51,18 +51,14 @@ class TrainState:
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over a saved state. Raises CheckpointError when it belongs to another config."""
-        weights = {name.removeprefix("model/"): value for name, value in tensors.items() if name.startswith("model/")}
         try:
-            self.model.load_state_dict(weights)
+            self.model.load_state_dict(below(tensors, "model/"))
         except RuntimeError as error:
             detail = str(error).splitlines()[-1].strip()
             raise CheckpointError(f"The checkpoint does not fit this config: {detail}") from error
-        self.balancer.load_state_dict(
-            {name.removeprefix("balance/"): value for name, value in tensors.items() if name.startswith("balance/")}
-        )
+        self.balancer.load_state_dict(below(tensors, "balance/"))
         for parameter_name, parameter, optimizer in self._optimized():
-            prefix = f"optimizer/{parameter_name}/"
-            saved = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+            saved = below(tensors, f"optimizer/{parameter_name}/")
             optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in saved.items()}
         self.step, self.tokens = (int(value) for value in tensors["counters"])
         torch.set_rng_state(tensors["random/cpu"])
@@ -73,3 +69,8 @@ class TrainState:
             (name, parameter, self.muon if id(parameter) in muon else self.adamw)
             for name, parameter in self.model.named_parameters()
         ]
+
+
+def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The part of a saved state whose names begin with `prefix`, under what follows it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

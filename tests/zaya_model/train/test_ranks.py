@@ -79,13 +79,17 @@ def test_a_checkpoint_of_two_ranks_goes_on_with_one(tiny: Tiny, tmp_path: Path, 
     assert losses(run_dir) == pytest.approx(before, abs=1e-5)
 
 
+def wait_for_a_step(run_dir: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not losses(run_dir) and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
 def test_the_stop_file_ends_all_ranks_after_a_whole_checkpoint(tiny: Tiny, tmp_path: Path) -> None:
     config = tiny(parallel__processes_per_node=2, train__steps=1_000_000, checkpoint__every_steps=0)
     process = start(config, tmp_path / "run", "--attempt", "1")
     try:
-        deadline = time.monotonic() + 60
-        while not losses(tmp_path / "run") and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_for_a_step(tmp_path / "run")
         (tmp_path / "run" / "stop").touch()
         process.communicate(timeout=60)
     finally:
@@ -99,9 +103,7 @@ def test_a_rank_that_dies_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Pat
     config = tiny(parallel__processes_per_node=2, train__steps=1_000_000, checkpoint__every_steps=0)
     process = start(config, tmp_path / "run", "--attempt", "1")
     try:
-        deadline = time.monotonic() + 60
-        while not losses(tmp_path / "run") and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_for_a_step(tmp_path / "run")
         os.kill(second_rank(process.pid), signal.SIGKILL)
         process.communicate(timeout=60)
     finally:
