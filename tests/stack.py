@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 import psycopg
 
+from webapp.environment import embedded_database_url
+
 ROOT = Path(__file__).parents[1]
 # A model of a few thousand parameters: what is tested here is the way, not the learning.
 SMALL = {
@@ -125,7 +127,7 @@ class Stack:
         return self.data / "runs" / str(run)
 
     def query(self, sql: str, *values: Any) -> list[tuple]:
-        url = f"postgresql://postgres@/zayaboard?host={self.data}/sockets"
+        url = embedded_database_url(self.data)
         with psycopg.connect(url) as connection:
             return connection.execute(sql, values).fetchall()
 

@@ -21,6 +21,16 @@ class Setting:
     help: str
 
 
+def embedded_database_url(data: Path) -> str:
+    """Address of the embedded PostgreSQL of a DATA folder."""
+    return f"postgresql://postgres@/zayaboard?host={data}/sockets"
+
+
+def embedded_redis_url(data: Path) -> str:
+    """Address of the embedded Valkey of a DATA folder."""
+    return f"unix://{data}/sockets/valkey.sock"
+
+
 def _flag(text: str) -> bool:
     if text.lower() not in {"0", "1", "false", "true", "no", "yes", "off", "on"}:
         raise ValueError("write 1 or 0")

@@ -6,18 +6,17 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict
 
-from webapp.environment import read_environment
+from webapp.environment import embedded_database_url, embedded_redis_url, read_environment
 
 ENV = read_environment()
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA = ENV["DATA"]
 RUNS_DIR = Path(ENV["RUNS_DIR"]).resolve() if ENV["RUNS_DIR"] else DATA / "runs"
-SOCKETS = DATA / "sockets"
 NODE_NAME = ENV["NODE_NAME"] or socket.gethostname()
 LEASE_SECONDS = ENV["LEASE_SECONDS"]
 
-DATABASE_URL = ENV["DATABASE_URL"] or f"postgresql://postgres@/zayaboard?host={SOCKETS}"
-REDIS_URL = ENV["REDIS_URL"] or f"unix://{SOCKETS}/valkey.sock"
+DATABASE_URL = ENV["DATABASE_URL"] or embedded_database_url(DATA)
+REDIS_URL = ENV["REDIS_URL"] or embedded_redis_url(DATA)
 # Celery's transport has its own word for a Unix socket.
 BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)
 

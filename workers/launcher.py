@@ -14,11 +14,18 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from django.utils import timezone
 
 from zaya_model.errors import ZayaError
 from zaya_model.presets import build, to_toml
+
+if TYPE_CHECKING:
+    # For its name alone: trainers are also ended where Django was never set up.
+    from webapp.runs.models import Placement
 
 _MARK = "ZAYABOARD_EXIT_FILE"
 _SHELL = """
@@ -32,6 +39,7 @@ echo $code > "$ZAYABOARD_EXIT_FILE.new" && mv "$ZAYABOARD_EXIT_FILE.new" "$ZAYAB
 """
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _RECORD_PATIENCE = 10.0
+_START_PATIENCE = timedelta(seconds=30)
 _KILL_ROUNDS = 3
 _RENDEZVOUS_PORT = 29_400
 _NOT_FOR_TRAINERS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
@@ -71,6 +79,16 @@ class Place:
     @property
     def stop_file(self) -> Path:
         return self.run_dir / "stop"
+
+
+def place_of(placement: "Placement", runs_dir: Path) -> Place:
+    """Where on this machine a placement's files are."""
+    return Place(runs_dir / str(placement.attempt.run_id), placement.attempt.number, placement.rank)
+
+
+def never_began(placement: "Placement") -> bool:
+    """Whether a start that was claimed is overdue: whoever claimed it died before it wrote anything down."""
+    return placement.started_at is not None and timezone.now() - placement.started_at > _START_PATIENCE
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,10 @@
 import logging
 import signal
 import time
-from datetime import timedelta
 from pathlib import Path
 
 import psutil
 from django.conf import settings
-from django.utils import timezone
 
 from webapp.fleet.services import Machine, node_heartbeat, register_node
 from webapp.metrics.selectors import last_words
@@ -16,12 +14,11 @@ from webapp.runs import services
 from webapp.runs.models import Placement, RunState
 from webapp.runs.selectors import node_placements
 from workers import launcher
-from workers.launcher import LaunchError, Place, Trainer
+from workers.launcher import LaunchError, Place, Trainer, place_of
 from workers.telemetry import find_gpus
 
 log = logging.getLogger(__name__)
 
-_START_PATIENCE = timedelta(seconds=30)
 _SECONDS_FROM_TERM_TO_KILL = 10.0
 
 
@@ -76,7 +73,7 @@ class Agent:
         if placement.started_at is None:
             self._begin(placement, place)
         elif trainer is None:
-            if timezone.now() - placement.started_at > _START_PATIENCE:
+            if launcher.never_began(placement):
                 services.placement_exited(placement, exit_code=-int(signal.SIGKILL), last_words="it never started")
         elif trainer.is_alive:
             self._alive[placement.pk] = trainer
@@ -129,11 +126,6 @@ class Agent:
             if place.run_dir.parent == self.runs_dir and place not in ours and (trainer := launcher.find(place)):
                 log.warning("kills a trainer of run %s whose attempt %s ended", place.run_dir.name, place.attempt)
                 trainer.kill(signal.SIGKILL)
-
-
-def place_of(placement: Placement, runs_dir: Path) -> Place:
-    """Where on this machine a placement's files are."""
-    return Place(runs_dir / str(placement.attempt.run_id), placement.attempt.number, placement.rank)
 
 
 def _is_lost(placement: Placement) -> bool:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 from django.db import DatabaseError, transaction
@@ -15,12 +14,11 @@ from webapp.runs import services as runs
 from webapp.runs import states
 from webapp.runs.models import Attempt, Placement, Run
 from workers import launcher
-from workers.launcher import Place
+from workers.launcher import Place, place_of
 from zaya_model.journal import journal_path, parse, read_lines
 
 log = logging.getLogger(__name__)
 
-_START_PATIENCE = timedelta(seconds=30)
 _TOPICS = {"metrics": "metrics", "router": "router", "checkpoint": "checkpoints", "event": "events", "log": "logs"}
 _UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
 
@@ -40,7 +38,7 @@ class Shipper:
         started = Placement.objects.filter(node__name=self.node_name, drained_at=None).exclude(started_at=None)
         for placement in started.select_related("attempt__run"):
             attempt = placement.attempt
-            place = Place(self.runs_dir / str(attempt.run_id), attempt.number, placement.rank)
+            place = place_of(placement, self.runs_dir)
             # Asked before reading: what a dead trainer wrote is all there.
             is_over = has_ended(place, placement)
             try:
@@ -125,7 +123,7 @@ def has_ended(place: Place, placement: Placement) -> bool:
     """Whether the trainer is gone, or was claimed long ago and never came to be."""
     trainer = launcher.find(place)
     if trainer is None:
-        return placement.started_at is not None and timezone.now() - placement.started_at > _START_PATIENCE
+        return launcher.never_began(placement)
     return not trainer.is_alive
 
 

@@ -37,7 +37,7 @@ def undrain(request: HttpRequest, name: str) -> dict[str, Any]:
 
 
 def _get(name: str) -> Node:
-    node = selectors.nodes().filter(name=name).first()
+    node = selectors.find_node(name)
     if node is None:
         raise Http404(f"There is no node {name}.")
     return node

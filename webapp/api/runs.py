@@ -114,7 +114,7 @@ def list_events(request: HttpRequest, run_id: int) -> dict[str, Any]:
 
 def get_run(run_id: int) -> Run:
     """The run of this number. Raises Http404."""
-    run = Run.objects.select_related("owner").filter(pk=run_id).first() if run_id < 2**63 else None
+    run = selectors.find_run(run_id)
     if run is None:
         raise Http404(f"There is no run {run_id}.")
     return run

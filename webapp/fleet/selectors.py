@@ -10,6 +10,11 @@ def nodes() -> QuerySet[Node]:
     return Node.objects.all()
 
 
+def find_node(name: str) -> Node | None:
+    """The node of this name, or None."""
+    return Node.objects.filter(name=name).first()
+
+
 def usable_nodes() -> QuerySet[Node]:
     """Nodes that are alive and not draining."""
     return Node.objects.filter(last_seen_at__gte=lease_start(), is_draining=False, is_leaving=False)

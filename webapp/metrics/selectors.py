@@ -25,18 +25,19 @@ class Curve:
     max: list[float] = field(default_factory=list)
 
 
-# A point counts while its attempt was the newest one at its step.
-_VISIBLE = """
-    visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[])),
+# A row counts while its attempt was the newest one at its step.
+_VISIBLE = "visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[]))"
+_COUNTED = f"""
+    {_VISIBLE},
     counted AS (
         SELECT point.* FROM metrics_point AS point JOIN visible USING (attempt)
         WHERE series_id = ANY(%(series)s) AND step <= last_step AND step BETWEEN %(first)s AND %(last)s
     )
 """
-_EXTENT = f"WITH {_VISIBLE} SELECT min(step), max(step) FROM counted"
+_EXTENT = f"WITH {_COUNTED} SELECT min(step), max(step) FROM counted"
 # Buckets are aligned to step 0 and as wide as a power of two, so a point never moves while the run grows.
 _BUCKETS = f"""
-    WITH {_VISIBLE}
+    WITH {_COUNTED}
     SELECT series_id, max(step),
            (array_agg(value ORDER BY step DESC, attempt DESC, time DESC))[1],
            coalesce(min(value) FILTER (WHERE value <> 'NaN'), 'NaN'),
@@ -70,10 +71,8 @@ def read_curves(
     """Read series, each with at most `max_points` points; keys nobody logged give empty curves."""
     names = dict(Series.objects.filter(run=run, key__in=keys).values_list("id", "key"))
     curves = {key: Curve(key) for key in keys}
-    counted = segments(run)
     bounds = {
-        "attempts": [segment.attempt for segment in counted],
-        "last_steps": [segment.last_step for segment in counted],
+        **_visible(run),
         "first": -(2**62) if first_step is None else first_step,
         "last": 2**62 if last_step is None else last_step,
     }
@@ -91,6 +90,15 @@ def read_curves(
             curve.min.append(least)
             curve.max.append(greatest)
     return list(curves.values())
+
+
+def _visible(run: Run) -> dict[str, list[int]]:
+    """What _VISIBLE asks for."""
+    counted = segments(run)
+    return {
+        "attempts": [segment.attempt for segment in counted],
+        "last_steps": [segment.last_step for segment in counted],
+    }
 
 
 def _bucket_width(num_steps: int, max_points: int) -> int:
@@ -145,26 +153,19 @@ def entropy(load: Sequence[int]) -> float:
 
 def read_router(run: Run, step: int | None = None) -> RouterState | None:
     """Loads at the newest recorded step, or at the newest one up to `step`; None before the first."""
-    counted = segments(run)
     with connection.cursor() as sql:
         sql.execute(
-            """
-            WITH visible (attempt, last_step) AS (SELECT * FROM unnest(%s::int4[], %s::int8[])),
+            f"""
+            WITH {_VISIBLE},
             newest AS (
                 SELECT attempt, step FROM metrics_router JOIN visible USING (attempt)
-                WHERE run_id = %s AND layer = 0 AND step <= last_step AND step <= %s
+                WHERE run_id = %(run)s AND layer = 0 AND step <= last_step AND step <= %(step)s
                 ORDER BY step DESC, attempt DESC LIMIT 1
             )
             SELECT step, load, skipped, bias FROM metrics_router JOIN newest USING (attempt, step)
-            WHERE run_id = %s ORDER BY layer
+            WHERE run_id = %(run)s ORDER BY layer
             """,
-            [
-                [segment.attempt for segment in counted],
-                [segment.last_step for segment in counted],
-                run.pk,
-                2**62 if step is None else step,
-                run.pk,
-            ],
+            {**_visible(run), "run": run.pk, "step": 2**62 if step is None else step},
         )
         rows = sql.fetchall()
     if not rows:
@@ -174,15 +175,9 @@ def read_router(run: Run, step: int | None = None) -> RouterState | None:
 
 def read_layer(run: Run, layer: int, *, max_points: int = 300) -> tuple[list[int], list[list[int]]]:
     """One layer's load over time: the steps, and for each the tokens of every expert, summed within a bucket."""
-    counted = segments(run)
-    bounds = {
-        "attempts": [segment.attempt for segment in counted],
-        "last_steps": [segment.last_step for segment in counted],
-        "run": run.pk,
-        "layer": layer,
-    }
-    visible = """
-        WITH visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[])),
+    bounds = {**_visible(run), "run": run.pk, "layer": layer}
+    visible = f"""
+        WITH {_VISIBLE},
         counted AS (
             SELECT router.* FROM metrics_router AS router JOIN visible USING (attempt)
             WHERE run_id = %(run)s AND layer = %(layer)s AND step <= last_step

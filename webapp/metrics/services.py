@@ -117,15 +117,6 @@ def store(run: Run, batch: Batch) -> None:
         )
 
 
-def delete_measurements(run: Run) -> None:
-    """Remove the rows that no foreign key leads to; series, lines and cursors go with the run."""
-    with connection.cursor() as sql:
-        sql.execute(
-            "DELETE FROM metrics_point WHERE series_id IN (SELECT id FROM metrics_series WHERE run_id = %s)", [run.pk]
-        )
-        sql.execute("DELETE FROM metrics_router WHERE run_id = %s", [run.pk])
-
-
 def _series_ids(run: Run, keys: Iterable[str]) -> dict[str, int]:
     keys = list(keys)
     known = dict(Series.objects.filter(run=run, key__in=keys).values_list("key", "id"))

@@ -4,7 +4,10 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+
+from webapp.accounts.models import User
 
 # Plotly sets styles on the elements it draws; everything else comes from our own files.
 _POLICY = (
@@ -12,6 +15,12 @@ _POLICY = (
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 )
 _OTHER_ROOMS = ("/admin/", "/api/")
+
+
+def require_operator(user: User, *, to: str) -> None:
+    """Raises PermissionDenied, with what a viewer may not do, for anybody who may not change things."""
+    if not user.can_operate:
+        raise PermissionDenied(f"Viewers may not {to}; ask an administrator for the operator role.")
 
 
 class ContentPolicy:

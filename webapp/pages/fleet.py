@@ -1,11 +1,11 @@
 """The page of nodes."""
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_POST
 
 from webapp.fleet import selectors, services
+from webapp.pages.access import require_operator
 from webapp.runs.selectors import runs_by_node
 
 
@@ -20,9 +20,8 @@ def node_list(request: HttpRequest) -> HttpResponse:
 @require_POST
 def set_drain(request: HttpRequest, name: str) -> HttpResponse:
     """The drain button and its opposite."""
-    if not request.user.can_operate:
-        raise PermissionDenied("Viewers may not drain nodes; ask an administrator for the operator role.")
-    node = selectors.nodes().filter(name=name).first()
+    require_operator(request.user, to="drain nodes")
+    node = selectors.find_node(name)
     if node is None:
         raise Http404(f"There is no node {name}.")
     (services.drain_node if request.POST.get("drain") == "1" else services.undrain_node)(node)

@@ -62,11 +62,6 @@ class Section:
         """Folded, unless something in it was changed or is wrong."""
         return any(entry.error or entry.is_changed for entry in self.inputs)
 
-    @property
-    def num_changed(self) -> int:
-        """Fields that differ from the preset."""
-        return sum(entry.is_changed for entry in self.inputs)
-
 
 @dataclass
 class RunForm:

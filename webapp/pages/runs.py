@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -12,6 +12,7 @@ from webapp.checkpoints.selectors import list_checkpoints
 from webapp.fleet.selectors import usable_nodes
 from webapp.metrics.figures import CHARTS
 from webapp.metrics.selectors import list_keys
+from webapp.pages.access import require_operator
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.summary import summarise
 from webapp.runs import selectors, services, states
@@ -48,8 +49,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def new_run(request: HttpRequest) -> HttpResponse:
     """The form; a POST queues the run or shows what is wrong, with all that was typed."""
-    if not request.user.can_operate:
-        raise PermissionDenied("Viewers may not start runs; ask an administrator for the operator role.")
+    require_operator(request.user, to="start runs")
     if request.method == "GET":
         return render(request, "runs/new.html", _form_context(_empty_form(request)))
     form = build_form(_preset_of(request.POST.get("preset", "")), request.POST)
@@ -120,15 +120,14 @@ def resume_run(request: HttpRequest, run_id: int) -> HttpResponse:
 
 def get_run(run_id: int) -> Run:
     """The run of this number. Raises Http404."""
-    run = Run.objects.select_related("owner").filter(pk=min(run_id, 2**63 - 1)).first()
+    run = selectors.find_run(run_id)
     if run is None:
         raise Http404(f"There is no run {run_id}.")
     return run
 
 
 def _act(request: HttpRequest, run_id: int, action: Any) -> HttpResponse:
-    if not request.user.can_operate:
-        raise PermissionDenied("Viewers may not stop or start runs; ask an administrator for the operator role.")
+    require_operator(request.user, to="stop or start runs")
     try:
         action(get_run(run_id), actor=request.user)
     except states.NotAllowed as error:

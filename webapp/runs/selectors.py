@@ -33,6 +33,11 @@ def list_runs(*, search: str = "", state: str = "", tag: str = "", sort: str = "
     return runs
 
 
+def find_run(number: int) -> Run | None:
+    """The run of this number, or None; any number may be asked for."""
+    return Run.objects.select_related("owner").filter(pk=number).first() if number < 2**63 else None
+
+
 def waiting_runs() -> QuerySet[Run]:
     """Queued runs, the one to be served first in front."""
     return Run.objects.filter(state=RunState.QUEUED).order_by("-priority", "queued_at", "id")

@@ -60,8 +60,7 @@ def request_stop(run: Run, *, actor: User) -> Run:
         states.move(run, "cancel", "Taken out of the queue.", actor=actor)
         return run
     states.move(run, "ask_to_stop", "Saves a checkpoint, then ends.", actor=actor)
-    for placement in open_placements(run):
-        messages.wake_node(placement.node.name)
+    _wake_nodes(run)
     return run
 
 
@@ -95,8 +94,7 @@ def make_way(run: Run, waiting: Run) -> None:
     text = f"Saves a checkpoint and makes way for run {waiting.pk}, which is more urgent."
     Event.objects.create(run=run, step=run.step, time=timezone.now(), name="yielding", text=text)
     messages.publish(run.pk, {"events"})
-    for placement in open_placements(run):
-        messages.wake_node(placement.node.name)
+    _wake_nodes(run)
 
 
 @transaction.atomic
@@ -114,6 +112,11 @@ def lose_node(node: Node) -> None:
 def open_placements(run: Run) -> list[Placement]:
     """Placements of the run's open attempt."""
     return list(Placement.objects.filter(attempt__run=run, ended_at=None).select_related("node"))
+
+
+def _wake_nodes(run: Run) -> None:
+    for placement in open_placements(run):
+        messages.wake_node(placement.node.name)
 
 
 @transaction.atomic
@@ -145,8 +148,7 @@ def placement_exited(placement: Placement, *, exit_code: int, last_words: str = 
     _end_placement(placement, exit_code=exit_code)
     if attempt.ended_at is not None or attempt.placements.filter(ended_at=None).exists():
         if attempt.ended_at is None and exit_code != 0:
-            for other in open_placements(run):
-                messages.wake_node(other.node.name)
+            _wake_nodes(run)
         messages.call_scheduler()
         return
     if attempt.reported:

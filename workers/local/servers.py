@@ -17,6 +17,8 @@ from typing import Any
 import psycopg
 import redis
 
+from webapp.environment import embedded_database_url, embedded_redis_url
+
 SYSTEM_USER = "zayaboard"
 _LONGEST_SOCKET_PATH = 107
 _SOCKET_NAMES = (".s.PGSQL.5432", "valkey.sock")
@@ -38,11 +40,11 @@ class Servers:
 
     @property
     def database_url(self) -> str:
-        return f"postgresql://postgres@/zayaboard?host={self.sockets}"
+        return embedded_database_url(self.data)
 
     @property
     def redis_url(self) -> str:
-        return f"unix://{self.sockets}/valkey.sock"
+        return embedded_redis_url(self.data)
 
     @property
     def user(self) -> str | None:

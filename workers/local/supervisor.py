@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,6 @@ class Child:
     name: str
     command: list[str]
     log: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
     user: str | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     patience: float = 10.0  # seconds from the stop signal to SIGKILL
@@ -41,7 +40,6 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **self.environment},
                 **as_user(self.user),
                 cwd="/" if self.user else None,
                 start_new_session=True,
