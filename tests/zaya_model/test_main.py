@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from tests.zaya_model.conftest import TINY
 from tests.zaya_model.runs import events
 from zaya_model.__main__ import VERBS, main
 from zaya_model.journal import read_journal
+from zaya_model.model.router import SKIP_BIAS
 from zaya_model.presets import build, to_toml
 
 
@@ -144,6 +146,20 @@ def test_export_and_import_bring_the_model_back(
         losses.append(said(capsys)["loss"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert main(["train", config, "--run-dir", str(tmp_path / "again"), "--resume", "--set", "train.steps=1"]) == 0
+
+
+def test_export_says_where_a_document_ends_and_keeps_the_skip_bias_transformers_will_set(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moving = ["--set", "balance.include_skip=true", "--set", "train.steps=3"]
+    assert main(["train", config, "--run-dir", str(tmp_path / "run"), *moving]) == 0
+    capsys.readouterr()
+    assert main(["export", str(tmp_path / "run"), str(tmp_path / "hf"), "--json"]) == 0
+    assert said(capsys)["eos_token_id"] == 256
+    assert json.loads((tmp_path / "hf" / "config.json").read_text())["eos_token_id"] == 256
+    weights = load_file(tmp_path / "hf" / "model.safetensors")
+    biases = [bias for name, bias in weights.items() if name.endswith("balancing_biases")]
+    assert [bias[-1].item() for bias in biases] == [SKIP_BIAS] * len(biases) != []
 
 
 def test_verify_checkpoint_names_the_damaged_one(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
