@@ -1,13 +1,12 @@
-"""Parameters, memory, FLOPs and hours of a config, computed without torch.
+"""Parameters of a model by part, its matrices, and the FLOPs of a token.
 
 FLOPs count a multiply and an add as two. One token's forward pass is counted; training takes three times that
 (the backward pass has twice the products of the forward pass).
 """
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
-from zaya_model.config import ModelConfig, Phase, RunConfig
+from zaya_model.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -77,105 +76,35 @@ def training_flops_per_token(model: ModelConfig, sequence_length: int) -> float:
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Bytes of one process in plain data parallelism, by part."""
+class Matrices:
+    """So many matrices of one shape in the whole model, each orthogonalised by Muon."""
 
-    weights: int
-    gradients: int
-    optimizer: int
-    casts: int
-    activations: int
+    count: int
+    rows: int
+    columns: int
 
     @property
-    def total(self) -> int:
-        """All of them."""
-        return self.weights + self.gradients + self.optimizer + self.casts + self.activations
+    def parameters(self) -> int:
+        """Values of all of them."""
+        return self.count * self.rows * self.columns
+
+    def orthogonalising_flops(self, iterations: int = 5) -> float:
+        """Products of the Newton-Schulz iteration: two with the wide side, one of the narrow square."""
+        narrow, wide = sorted((self.rows, self.columns))
+        return iterations * self.count * (4.0 * narrow**2 * wide + 2.0 * narrow**3)
 
 
-def estimate_memory(config: RunConfig) -> Memory:
-    """fp32 weights, gradients and momenta, and a bf16 copy of the weights where products are in bf16.
-
-    Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
-    phase with the most tokens at once.
-    """
-    model, total = config.model, count_parameters(config.model)
-    muon = _matrix_parameters(model)
-    value_bytes = 2 if config.train.precision == "bf16" else 4
-    tokens = max(
-        min(phase.micro_batch_size, phase.global_batch_size // config.num_processes) * phase.sequence_length
-        for phase in config.phases
-    )
-    values = model.num_hidden_layers * (34 * model.hidden_size + 6 * model.moe_intermediate_size)
-    return Memory(
-        weights=4 * total.total,
-        gradients=4 * total.total,
-        optimizer=4 * muon + 8 * (total.total - muon),
-        casts=2 * total.total if config.train.precision == "bf16" else 0,
-        activations=tokens * values * value_bytes,
-    )
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """What a run is to be planned on; the defaults are MI300X at the bf16 rate AMD measures for large products."""
-
-    nodes: int = 128
-    gpus_per_node: int = 8
-    flops_per_second: float = 708e12
-    memory_bytes: int = 192 * 10**9
-    utilisation: float = 0.3
-    watts_per_gpu: float = 750.0
-
-
-def plan(config: RunConfig, cluster: Cluster | None = None) -> dict[str, object]:
-    """All figures of a config in one JSON-ready dictionary; units are in the names.
-
-    Without a cluster it is planned on MI300X, as many as the config has processes.
-    """
-    cluster = cluster or Cluster(nodes=config.parallel.nodes, gpus_per_node=config.parallel.processes_per_node)
-    parameters, memory = count_parameters(config.model), estimate_memory(config)
-    rate = cluster.nodes * cluster.gpus_per_node * cluster.flops_per_second * cluster.utilisation
-    phases = [_plan_phase(config, phase, rate) for phase in config.phases]
-    tokens, seconds = sum(phase.tokens for phase in config.phases), sum(phase["seconds"] for phase in phases)
-    return {
-        "parameters": {**asdict(parameters), "total": parameters.total},
-        "memory_bytes_per_process": {**asdict(memory), "total": memory.total},
-        "fits": memory.total <= cluster.memory_bytes,
-        "steps": config.train.steps,
-        "tokens": tokens,
-        "tokens_per_step": config.tokens_per_step,
-        "flops_per_token": phases[0]["flops_per_token"],
-        "flops": sum(phase["flops_per_token"] * phase["tokens"] for phase in phases),
-        "seconds": seconds,
-        "days": seconds / 86_400,
-        "seconds_per_step": seconds / config.train.steps,
-        "tokens_per_second": tokens / seconds,
-        "energy_joules": seconds * cluster.nodes * cluster.gpus_per_node * cluster.watts_per_gpu,
-        "phases": phases,
-        "cluster": asdict(cluster),
-    }
-
-
-def _plan_phase(config: RunConfig, phase: Phase, flops_per_second: float) -> dict[str, Any]:
-    flops = training_flops_per_token(config.model, phase.sequence_length)
-    return {
-        "name": phase.name,
-        "steps": phase.steps,
-        "tokens": phase.tokens,
-        "sequence_length": phase.sequence_length,
-        "flops_per_token": flops,
-        "seconds": phase.tokens * flops / flops_per_second,
-    }
-
-
-def _matrix_parameters(model: ModelConfig) -> int:
-    """Parameters that Muon moves, with one momentum where AdamW has two."""
-    D, L, R = model.hidden_size, model.num_hidden_layers, model.router_hidden_size
+def muon_matrices(model: ModelConfig) -> list[Matrices]:
+    """What Muon moves, by shape; gate and up of an expert are a matrix each."""
+    D, L, R, F = model.hidden_size, model.num_hidden_layers, model.router_hidden_size, model.moe_intermediate_size
     width_q, width_k = model.num_attention_heads * model.head_dim, model.num_key_value_heads * model.head_dim
     classes = model.num_experts + 1
-    router = D * classes if model.router == "linear" else D * R + 2 * R * R + R * classes
-    experts = 3 * D * model.moe_intermediate_size * model.num_experts
-    return L * (D * (width_q + 2 * width_k) + width_q * D + router + experts)
+    if model.router == "linear":
+        router = [Matrices(L, classes, D)]
+    else:
+        router = [Matrices(L, R, D), Matrices(2 * L, R, R), Matrices(L, classes, R)]
+    attention = [Matrices(2 * L, width_q, D), Matrices(L, width_k, D), Matrices(2 * L, width_k // 2, D)]
+    return [*attention, *router, Matrices(3 * L * model.num_experts, F, D)]
 
 
 def _kinds(model: ModelConfig) -> tuple[str, ...]:

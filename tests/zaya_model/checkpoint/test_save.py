@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from zaya_model.checkpoint.manifest import folder_of, list_checkpoints, read_manifest, verify
+from zaya_model.checkpoint.manifest import File, folder_of, list_checkpoints, read_manifest, verify
 from zaya_model.checkpoint.restore import find_checkpoint, read_tensors, set_aside_newer
 from zaya_model.checkpoint.save import Saver, share_of
 from zaya_model.config import RunConfig
@@ -94,14 +94,14 @@ def test_a_rank_that_cannot_write_fails_the_checkpoint_and_says_why(
 ) -> None:
     from zaya_model.checkpoint import save as module
 
-    real = module.save_file
+    real = module.write_shard
 
-    def full_on_second(tensors: dict[str, Tensor], path: Path) -> None:
+    def full_on_second(path: Path, tensors: dict[str, Tensor]) -> File:
         if "0001-of" in path.name:
             raise OSError(28, "No space left on device")
-        real(tensors, path)
+        return real(path, tensors)
 
-    monkeypatch.setattr(module, "save_file", full_on_second)
+    monkeypatch.setattr(module, "write_shard", full_on_second)
     savers = [
         Saver(tmp_path, tiny(), lambda step, status, **d: said.append((step, status, d)), rank=rank, world_size=2)
         for rank in (0, 1)
@@ -199,8 +199,8 @@ def test_a_second_save_waits_for_the_first(
 ) -> None:
     from zaya_model.checkpoint import save as module
 
-    real, gate = module.save_file, threading.Event()
-    monkeypatch.setattr(module, "save_file", lambda tensors, path: gate.wait(10) and real(tensors, path))
+    real, gate = module.write_shard, threading.Event()
+    monkeypatch.setattr(module, "write_shard", lambda path, tensors: gate.wait(10) and real(path, tensors))
     assert saver.save(1, state) < 5
     threading.Timer(0.3, gate.set).start()
     assert saver.save(2, state) >= 0.2

@@ -9,14 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from zaya_model.config import ModelConfig
 from zaya_model.model import Model
-from zaya_model.plan import (
-    Cluster,
-    count_parameters,
-    estimate_memory,
-    forward_flops_per_token,
-    plan,
-    training_flops_per_token,
-)
+from zaya_model.optim.groups import is_matrix
+from zaya_model.optim.muon import orthogonalise
+from zaya_model.plan import count_parameters, forward_flops_per_token, muon_matrices, training_flops_per_token
+from zaya_model.plan.counts import Matrices
 from zaya_model.presets import load_preset, preset_names
 
 SHAPES: list[dict[str, Any]] = [
@@ -86,25 +82,14 @@ def test_a_sliding_window_costs_less_than_full_attention() -> None:
     assert forward_flops_per_token(sliding, 16) == forward_flops_per_token(full, 16)
 
 
-def test_weights_gradients_and_momenta_are_those_of_the_state() -> None:
-    from zaya_model.train.state import TrainState
-
-    config = load_preset("tiny-cpu")
-    state, planned = TrainState(config, torch.device("cpu")), estimate_memory(config)
-    for parameter in state.model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    state.muon.step()
-    state.adamw.step()
-    kept = sum(t.nbytes for name, t in state.tensors().items() if name.startswith("optimizer/") and t.ndim)
-    assert planned.optimizer == kept
-    assert planned.weights == sum(p.nbytes for p in state.model.parameters())
+@pytest.mark.parametrize("fields", SHAPES)
+def test_muon_moves_the_matrices_that_are_planned(fields: dict[str, Any]) -> None:
+    config = small(**fields)
+    matrices = [p for name, p in Model(config).named_parameters() if is_matrix(name, p)]
+    assert sum(each.parameters for each in muon_matrices(config)) == sum(p.numel() for p in matrices)
 
 
-def test_the_base_preset_takes_days_on_its_own_cluster() -> None:
-    found = plan(load_preset("zaya1-base"))
-    assert found["fits"]
-    assert 3 < found["days"] < 5
-    assert found["cluster"]["nodes"] == 128
-    assert found["tokens"] == pytest.approx(sum(phase["tokens"] for phase in found["phases"]))
-    slower = plan(load_preset("zaya1-base"), Cluster(nodes=64))
-    assert slower["seconds"] == pytest.approx(2 * found["seconds"])
+def test_orthogonalising_takes_the_products_that_are_planned() -> None:
+    with FlopCounterMode(display=False) as counter:
+        orthogonalise(torch.randn(3, 16, 40))
+    assert Matrices(3, 40, 16).orthogonalising_flops() == counter.get_total_flops()

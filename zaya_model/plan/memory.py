@@ -1,0 +1,45 @@
+"""Bytes of one process, by part."""
+
+from dataclasses import dataclass
+
+from zaya_model.config import RunConfig
+from zaya_model.plan.counts import count_parameters, muon_matrices
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one process, by part."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    casts: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.weights + self.gradients + self.optimizer + self.casts + self.activations
+
+
+def estimate_memory(config: RunConfig) -> Memory:
+    """fp32 weights, gradients and momenta, and a bf16 copy of the weights where products are in bf16.
+
+    Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
+    phase with the most tokens at once.
+    """
+    model, total = config.model, count_parameters(config.model).total
+    muon = sum(matrices.parameters for matrices in muon_matrices(model))
+    value_bytes = 2 if config.train.precision == "bf16" else 4
+    tokens = max(
+        min(phase.micro_batch_size, phase.global_batch_size // config.num_processes) * phase.sequence_length
+        for phase in config.phases
+    )
+    values = model.num_hidden_layers * (34 * model.hidden_size + 6 * model.moe_intermediate_size)
+    return Memory(
+        weights=4 * total,
+        gradients=4 * total,
+        optimizer=4 * muon + 8 * (total - muon),
+        casts=2 * total if config.train.precision == "bf16" else 0,
+        activations=tokens * values * value_bytes,
+    )
