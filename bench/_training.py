@@ -18,8 +18,8 @@ from zaya_model.train.step import StepResult, train_step
 class Training:
     """The state, the data and the world of a run that nobody watches."""
 
-    def __init__(self, cache: Path, overrides: dict[str, Any]) -> None:
-        self.config = load_preset("tiny-cpu", overrides)
+    def __init__(self, cache: Path, overrides: dict[str, Any], *, preset: str = "tiny-cpu") -> None:
+        self.config = load_preset(preset, overrides)
         self.world = World(0, 1, 0, torch.device("cpu"))
         self.feed = Feed(self.config, cache, self.world)
         self.state = TrainState(self.config, self.world.device)
