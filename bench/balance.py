@@ -6,7 +6,7 @@ from typing import Any
 from bench._training import training
 from zaya_model.train.cost import router_scalars
 
-_STEPS, _END = 200, 20
+_STEPS, _END = 800, 40
 USUAL: dict[str, Any] = {"model.router": "linear", "balance.enabled": False}
 
 

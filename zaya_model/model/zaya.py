@@ -102,11 +102,15 @@ class Model(nn.Module):
         """Set every parameter; the same seed gives the same weights on any device.
 
         matrices, convolutions, experts, embedding   normal(0, initializer_range)
+        the mlp router's matrices                    normal(0, 1 / (2 sqrt(inputs)))
         the embedding's row of the pad token         0
         biases                                       0
         norms, scales, depth scales                  1
         key temperatures                             key_temperature
         balancing bias                               0, skip class -1
+
+        The router's spread is ours: four layers of small weights would leave all classes alike, and the choice to the
+        balancing bias alone, until the rest of the model has settled around it.
         """
         generator = torch.Generator().manual_seed(seed)
         for name, parameter in self.named_parameters():
@@ -117,7 +121,9 @@ class Model(nn.Module):
             elif parameter.ndim == 1:
                 parameter.fill_(1.0)
             else:
-                drawn = torch.empty(parameter.shape).normal_(0.0, self.config.initializer_range, generator=generator)
+                is_mlp = ".router." in name and self.config.router == "mlp"
+                spread = 0.5 * parameter.shape[-1] ** -0.5 if is_mlp else self.config.initializer_range
+                drawn = torch.empty(parameter.shape).normal_(0.0, spread, generator=generator)
                 parameter.copy_(drawn)
         if self.config.pad_token_id is not None:
             self.embed_tokens.weight[self.config.pad_token_id] = 0.0
