@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from zaya_model.parallel.mesh import World
+from zaya_model.parallel.mesh import alone
 from zaya_model.presets import load_preset
 from zaya_model.train.feed import Feed
 from zaya_model.train.state import TrainState
@@ -20,9 +20,9 @@ class Training:
 
     def __init__(self, cache: Path, overrides: dict[str, Any], *, preset: str = "tiny-cpu") -> None:
         self.config = load_preset(preset, overrides)
-        self.world = World(0, 1, 0, torch.device("cpu"))
+        self.world = alone()
         self.feed = Feed(self.config, cache, self.world)
-        self.state = TrainState(self.config, self.world.device)
+        self.state = TrainState(self.config, self.world)
         self.feed.enter(self.state.phase)
 
     def batches(self) -> list[tuple[torch.Tensor, torch.Tensor]]:

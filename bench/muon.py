@@ -4,6 +4,7 @@ import statistics
 import time
 
 from bench._training import training
+from zaya_model.optim.optimizer import Gradients
 
 _STEPS = 40
 
@@ -13,9 +14,9 @@ def measure() -> list[dict]:
     with training() as run:
         muon, whole, move = [], [], run.state.muon.step
 
-        def timed_move() -> None:
+        def timed_move(gradients: Gradients) -> None:
             begin = time.perf_counter()
-            move()
+            move(gradients)
             muon.append(time.perf_counter() - begin)
 
         run.state.muon.step = timed_move

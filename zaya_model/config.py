@@ -320,6 +320,9 @@ class ParallelConfig(Section):
     processes_per_node: int = Field(1, ge=1, le=64, json_schema_extra=_unit("processes"))
     """Processes on each node; 8 on a node of eight MI300X."""
 
+    sharding: Literal["none", "zero1"] = "none"
+    """`zero1` shares the optimisers' state out over all processes; `none` keeps all of it on each."""
+
 
 class RecoveryConfig(Section):
     """What happens when something dies."""
@@ -437,19 +440,13 @@ class RunConfig(Section):
         return self
 
     @model_validator(mode="after")
-    def _batch_divides(self) -> Self:
+    def _batch_suffices(self) -> Self:
         for phase in self.phases:
             section = f"train.phases.{phase.index}" if self.train.phases else "train"
-            per_process, rest = divmod(phase.global_batch_size, self.num_processes)
-            if rest:
+            if phase.global_batch_size < self.num_processes:
                 raise _misfit(
                     f"{section}.global_batch_size",
-                    f"must be a multiple of the {self.num_processes} processes, {phase.global_batch_size} is not",
-                )
-            if per_process % min(phase.micro_batch_size, per_process):
-                raise _misfit(
-                    f"{section}.micro_batch_size",
-                    f"must divide the {per_process} sequences each process takes, {phase.micro_batch_size} does not",
+                    f"must be at least {self.num_processes}, one for each process, not {phase.global_batch_size}",
                 )
         return self
 

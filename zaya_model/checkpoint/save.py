@@ -58,16 +58,17 @@ class Saver:
         self._writer: threading.Thread | None = None
         self._copies: dict[str, Tensor] = {}
 
-    def save(self, step: int, state: Mapping[str, Tensor]) -> float:
-        """Copy this rank's share of the state and have it written; returns the seconds the training stood still.
+    def save(self, step: int, shared: Mapping[str, Tensor], own: Mapping[str, Tensor] | None = None) -> float:
+        """Copy the state and have it written; returns the seconds the training stood still.
 
-        Every rank calls it at the same step.
+        Of what all ranks share each one writes a part, what is its `own` it writes whole. Every rank calls it at the
+        same step.
         """
         start = time.perf_counter()
         self.wait()
-        mine = {name: state[name].detach() for name in share_of(state, self.rank, self.world_size)}
+        mine = {name: shared[name] for name in share_of(shared, self.rank, self.world_size)} | dict(own or {})
         for name, tensor in mine.items():
-            self._copy(name, tensor)
+            self._copy(name, tensor.detach())
         stall = time.perf_counter() - start
         if self.rank == 0:
             self.report(step, "saving", stall_seconds=stall)

@@ -52,12 +52,10 @@ def run_tasks(model: "Model", config: RunConfig, step: int, tasks: list[str]) ->
 def run(arguments: argparse.Namespace) -> dict[str, object]:
     import tempfile
 
-    import torch
-
     from zaya_model.data.loader import Split, split_data
     from zaya_model.data.prepare import open_data, tokenizer_of
     from zaya_model.errors import DataError
-    from zaya_model.parallel.mesh import World
+    from zaya_model.parallel.mesh import alone
     from zaya_model.train.evaluate import mean_loss
 
     model, config, step = read_checkpoint(arguments)
@@ -73,7 +71,7 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
         if not split.num_windows:
             raise DataError(f"There are too few tokens for one sequence of {length:,}: give more with --data.")
         size = config.train.micro_batch_size
-        world = World(0, 1, 0, torch.device("cpu"))
+        world = alone()
         loss = mean_loss(model, split, world, batches=arguments.batches, batch_size=size, precision="fp32")
     return {
         "step": step,

@@ -13,17 +13,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> dict[str, object]:
-    import torch
-
     from zaya_model.checkpoint.interop import load_hf
     from zaya_model.checkpoint.save import Saver
+    from zaya_model.parallel.mesh import alone
     from zaya_model.presets import build, to_toml
     from zaya_model.train.state import TrainState
 
     config = read_config(arguments)
     model = load_hf(arguments.folder, skip=config.model.skip)
     config = build({**config.model_dump(mode="json"), "model": model.config.model_dump(mode="json")})
-    state = TrainState(config, torch.device("cpu"))
+    state = TrainState(config, alone())
     state.model.load_state_dict(model.state_dict())
     arguments.run_dir.mkdir(parents=True, exist_ok=True)
     (arguments.run_dir / "config.toml").write_text(to_toml(config))

@@ -11,6 +11,10 @@ from zaya_model.config import OptimizerConfig
 from zaya_model.optim.adamw import AdamW
 from zaya_model.optim.muon import Muon
 from zaya_model.optim.optimizer import Group
+from zaya_model.parallel.mesh import World
+from zaya_model.parallel.pieces import Piece, cut, share_out, whole
+from zaya_model.parallel.replicas import Replicas
+from zaya_model.parallel.zero import Zero
 
 PARTS = ("embedding", "attention", "router", "experts", "scales")
 
@@ -35,22 +39,45 @@ def is_gate_and_up(name: str) -> bool:
     return name.endswith("experts.gate_up_proj")
 
 
-def build_optimizers(model: nn.Module, config: OptimizerConfig) -> tuple[Muon, AdamW]:
-    """Split the parameters between the two optimisers."""
+def spread(model: nn.Module, sharding: str, world: World) -> Replicas | Zero:
+    """Give each rank the pieces it moves: all of them, or a share by the work of Muon and the size for AdamW."""
     named = list(model.named_parameters())
-    matrices = [(name, parameter) for name, parameter in named if is_matrix(name, parameter)]
-    others = [parameter for name, parameter in named if not is_matrix(name, parameter)]
+    if world.size == 1 or sharding == "none":
+        return Replicas([whole(name, parameter) for name, parameter in named], world)
+    matrices: list[Piece] = []
+    others: list[Piece] = []
+    for name, parameter in named:
+        if is_matrix(name, parameter):
+            # A stack may be parted between experts, a matrix must stay whole to be orthogonalised.
+            matrices += cut(name, parameter, world.size if parameter.ndim > 2 else 1)
+        else:
+            others += cut(name, parameter, world.size)
+    shares = zip(
+        share_out(matrices, _orthogonalising_work, world.size),
+        share_out(others, lambda piece: piece.values().numel(), world.size),
+        strict=True,
+    )
+    return Zero([own + rest for own, rest in shares], world)
+
+
+def build_optimizers(pieces: list[Piece], config: OptimizerConfig) -> tuple[Muon, AdamW]:
+    """Split the pieces between the two optimisers."""
+    matrices = [piece for piece in pieces if is_matrix(piece.parameter_name, piece.parameter)]
+    others = [piece for piece in pieces if piece not in set(matrices)]
     decay = config.weight_decay
     muon = Muon(
         [
-            Group([parameter for name, parameter in matrices if not is_gate_and_up(name)], decay),
-            Group([parameter for name, parameter in matrices if is_gate_and_up(name)], decay, fused=2),
+            Group([piece for piece in matrices if not is_gate_and_up(piece.parameter_name)], decay),
+            Group([piece for piece in matrices if is_gate_and_up(piece.parameter_name)], decay, fused=2),
         ],
         rate=config.muon_learning_rate,
         momentum=config.muon_momentum,
     )
     adamw = AdamW(
-        [Group([p for p in others if p.ndim >= 2], decay), Group([p for p in others if p.ndim < 2])],
+        [
+            Group([piece for piece in others if piece.parameter.ndim >= 2], decay),
+            Group([piece for piece in others if piece.parameter.ndim < 2]),
+        ],
         rate=config.adamw_learning_rate,
         betas=(config.adamw_beta1, config.adamw_beta2),
         eps=config.adamw_eps,
@@ -58,9 +85,17 @@ def build_optimizers(model: nn.Module, config: OptimizerConfig) -> tuple[Muon, A
     return muon, adamw
 
 
-def parts_of(model: nn.Module) -> dict[str, list[Tensor]]:
-    """The parameters of each part."""
-    found: dict[str, list[Tensor]] = {part: [] for part in PARTS}
-    for name, parameter in model.named_parameters():
-        found[part_of(name)].append(parameter)
-    return {part: parameters for part, parameters in found.items() if parameters}
+def parts_of(pieces: list[Piece]) -> dict[str, list[Piece]]:
+    """The pieces of each part of the model; a part without any has an empty list."""
+    found: dict[str, list[Piece]] = {part: [] for part in PARTS}
+    for piece in pieces:
+        found[part_of(piece.parameter_name)].append(piece)
+    return found
+
+
+def _orthogonalising_work(piece: Piece) -> float:
+    """Products of the Newton-Schulz iteration over its matrices, up to a factor."""
+    rows, columns = piece.parameter.shape[-2:]
+    fused = 2 if is_gate_and_up(piece.parameter_name) else 1
+    narrow, wide = sorted((rows // fused, columns))
+    return piece.values().numel() / (narrow * wide) * (2 * narrow**2 * wide + narrow**3)

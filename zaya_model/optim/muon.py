@@ -5,7 +5,7 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from zaya_model.optim.optimizer import Group, Optimizer
+from zaya_model.optim.optimizer import Gradients, Group, Optimizer
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _ADAMW_RMS = 0.2
@@ -40,17 +40,17 @@ class Muon(Optimizer):
         self.momentum = momentum
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, gradients: Gradients) -> None:
         """Move every matrix once; same-shaped ones of all groups are orthogonalised together."""
         by_shape: dict[tuple[int, int], list[tuple[Tensor, Tensor]]] = defaultdict(list)
-        for group, parameters, gradients in self._with_gradient():
-            buffers = self._states(parameters, "momentum")
-            torch._foreach_lerp_(buffers, gradients, 1 - self.momentum)
-            ahead = torch._foreach_lerp(gradients, buffers, self.momentum)
-            torch._foreach_mul_(parameters, 1 - self.rate * group.weight_decay)
-            for parameter, update in zip(parameters, ahead, strict=True):
-                shape = (parameter.shape[-2] // group.fused, parameter.shape[-1])
-                stacks = parameter.view(-1, *shape), update.view(-1, *shape)
+        for group, pieces, values, own in self._moved(gradients):
+            buffers = self._states(pieces, "momentum")
+            torch._foreach_lerp_(buffers, own, 1 - self.momentum)
+            ahead = torch._foreach_lerp(own, buffers, self.momentum)
+            torch._foreach_mul_(values, 1 - self.rate * group.weight_decay)
+            for value, update in zip(values, ahead, strict=True):
+                shape = (value.shape[-2] // group.fused, value.shape[-1])
+                stacks = value.view(-1, *shape), update.view(-1, *shape)
                 # A tall matrix lies down beside the wide ones of its shape: fewer and larger products.
                 lying = stacks if shape[0] <= shape[1] else (stacks[0].mT, stacks[1].mT)
                 by_shape[min(shape), max(shape)].append(lying)

@@ -11,9 +11,6 @@ from torch import Tensor
 
 from zaya_model.errors import ConfigError, Problem
 
-# A message of 128 MB reaches about 90 % of the fabric's rate on eight MI300X.
-_BUCKET_VALUES = 32 << 20
-
 
 @dataclass(frozen=True)
 class World:
@@ -48,28 +45,10 @@ class World:
         if self.size > 1:
             dist.barrier()
 
-    def average_gradients(self, parameters: list[Tensor]) -> None:
-        """Average gradients over all processes, many in a message; a parameter without one counts as zero."""
-        if self.size == 1:
-            return
-        bucket: list[Tensor] = []
-        size = 0
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            bucket.append(parameter.grad)
-            size += parameter.grad.numel()
-            if size >= _BUCKET_VALUES:
-                self._average(bucket)
-                bucket, size = [], 0
-        self._average(bucket)
 
-    def _average(self, tensors: list[Tensor]) -> None:
-        if not tensors:
-            return
-        flat = self.sum(torch.cat([tensor.flatten() for tensor in tensors])).div_(self.size)
-        parts = [part.view_as(t) for t, part in zip(tensors, flat.split([t.numel() for t in tensors]), strict=True)]
-        torch._foreach_copy_(tensors, parts)
+def alone(device: str = "cpu") -> World:
+    """A world of this process only."""
+    return World(0, 1, 0, torch.device(device))
 
 
 def is_first_process() -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from zaya_model.config import Phase, RunConfig
 from zaya_model.plan.counts import count_parameters, muon_matrices, training_flops_per_token
-from zaya_model.plan.memory import estimate_memory
+from zaya_model.plan.memory import estimate_memory, optimizer_shards
 
 # Read weight, gradient and momenta, write weight and momenta back: seven fp32 values at most.
 _OPTIMIZER_BYTES = 28
@@ -64,11 +64,11 @@ def estimate_step(config: RunConfig, phase: Phase, cluster: Cluster) -> StepTime
     flops = phase.tokens_per_step * training_flops_per_token(config.model, phase.sequence_length)
     muon_flops = sum(matrices.orthogonalising_flops() for matrices in muon_matrices(config.model))
     passes = _OPTIMIZER_BYTES * total / cluster.memory_bytes_per_second
-    memory = estimate_memory(config)
-    saved = (memory.weights + memory.optimizer) / cluster.gpus / cluster.host_bytes_per_second
+    memory, shards = estimate_memory(config), optimizer_shards(config)
+    saved = (memory.weights + memory.optimizer * shards) / cluster.gpus / cluster.host_bytes_per_second
     return StepTime(
         compute=flops / (cluster.gpus * cluster.flops_per_second * cluster.utilisation),
         gradients=cluster.all_reduce_seconds(4 * total),
-        optimizer=muon_flops / cluster.flops_per_second + passes,
+        optimizer=(muon_flops / cluster.flops_per_second + passes) / shards,
         checkpoint=saved / config.checkpoint.every_steps if config.checkpoint.every_steps else 0.0,
     )

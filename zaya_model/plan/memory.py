@@ -22,9 +22,15 @@ class Memory:
         return self.weights + self.gradients + self.optimizer + self.casts + self.activations
 
 
+def optimizer_shards(config: RunConfig) -> int:
+    """Processes that share one copy of the optimisers' state."""
+    return config.num_processes if config.parallel.sharding == "zero1" else 1
+
+
 def estimate_memory(config: RunConfig) -> Memory:
     """fp32 weights, gradients and momenta, and a bf16 copy of the weights where products are in bf16.
 
+    Under ZeRO-1 each process keeps an equal part of the momenta.
     Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
     phase with the most tokens at once.
     """
@@ -32,14 +38,14 @@ def estimate_memory(config: RunConfig) -> Memory:
     muon = sum(matrices.parameters for matrices in muon_matrices(model))
     value_bytes = 2 if config.train.precision == "bf16" else 4
     tokens = max(
-        min(phase.micro_batch_size, phase.global_batch_size // config.num_processes) * phase.sequence_length
+        min(phase.micro_batch_size, -(-phase.global_batch_size // config.num_processes)) * phase.sequence_length
         for phase in config.phases
     )
     values = model.num_hidden_layers * (34 * model.hidden_size + 6 * model.moe_intermediate_size)
     return Memory(
         weights=4 * total,
         gradients=4 * total,
-        optimizer=4 * muon + 8 * (total - muon),
+        optimizer=(4 * muon + 8 * (total - muon)) // optimizer_shards(config),
         casts=2 * total if config.train.precision == "bf16" else 0,
         activations=tokens * values * value_bytes,
     )

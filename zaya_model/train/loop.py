@@ -70,7 +70,7 @@ class Training:
         """Set up, loop, end."""
         with self._signals():
             self.feed = Feed(self.config, self.run_dir / "data", self.world)
-            self.state = TrainState(self.config, self.world.device)
+            self.state = TrainState(self.config, self.world)
             found = self._restore(resume)
             self.peaks = self._measure_peaks()
             if self.journal:
@@ -118,10 +118,13 @@ class Training:
             if every.eval_every_steps and state.step % every.eval_every_steps == 0:
                 self._evaluate()
             if self.config.checkpoint.every_steps and state.step % self.config.checkpoint.every_steps == 0:
-                stall, saved_at = self.saver.save(state.step, state.tensors()), state.step
+                stall, saved_at = self._save(), state.step
         if saved_at != state.step:
-            self.saver.save(state.step, state.tensors())
+            self._save()
         return "finished" if state.step >= every.steps else "stopped"
+
+    def _save(self) -> float:
+        return self.saver.save(self.state.step, self.state.shared_tensors(), self.state.own_tensors())
 
     def _enter_phase(self) -> None:
         if self.feed.enter(self.state.phase):
@@ -147,6 +150,7 @@ class Training:
     def _evaluate(self) -> None:
         if not self.feed.held_out:
             return
+        self.state.shards.settle()
         scalars = evaluate(
             self.state.model, self.feed.held_out, self.world, batches=self.config.train.eval_batches,
             batch_size=self.state.phase.micro_batch_size, precision=self.config.train.precision,

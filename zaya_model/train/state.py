@@ -9,19 +9,21 @@ from zaya_model.config import Phase, RunConfig
 from zaya_model.errors import CheckpointError
 from zaya_model.model import Model
 from zaya_model.optim.balance import Balancer
-from zaya_model.optim.groups import build_optimizers, parts_of
-from zaya_model.optim.optimizer import Optimizer
+from zaya_model.optim.groups import build_optimizers, parts_of, spread
+from zaya_model.parallel.mesh import World
+from zaya_model.parallel.pieces import join
 
 
 class TrainState:
     """The model and everything that moves it. The data's position is the step itself."""
 
-    def __init__(self, config: RunConfig, device: torch.device) -> None:
+    def __init__(self, config: RunConfig, world: World) -> None:
         self.config = config
         torch.manual_seed(config.train.seed)
-        self.model = Model(config.model, seed=config.train.seed).to(device)
-        self.muon, self.adamw = build_optimizers(self.model, config.optimizer)
-        self.parts = parts_of(self.model)
+        self.model = Model(config.model, seed=config.train.seed).to(world.device)
+        self.shards = spread(self.model, config.parallel.sharding, world)
+        self.muon, self.adamw = build_optimizers(self.shards.mine, config.optimizer)
+        self.parts = parts_of(self.shards.mine)
         self.balancer = Balancer(self.model.balancing_biases, config.balance)
         self.step = 0
         self.tokens = 0
@@ -39,36 +41,39 @@ class TrainState:
                 block.attention.rotary.theta = self.phase.rope_theta
 
     def tensors(self) -> dict[str, Tensor]:
-        """The whole state as named tensors."""
+        """All of the state that is on this rank, named."""
+        return {**self.shared_tensors(), **self.own_tensors()}
+
+    def shared_tensors(self) -> dict[str, Tensor]:
+        """What every rank has alike."""
+        self.shards.settle()
         found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         found |= {f"balance/{name}": tensor for name, tensor in self.balancer.state_dict().items()}
-        for parameter_name, parameter, optimizer in self._optimized():
-            for key, value in optimizer.state.get(parameter, {}).items():
-                found[f"optimizer/{parameter_name}/{key}"] = value
         found["counters"] = torch.tensor([self.step, self.tokens], dtype=torch.int64)
         found["random/cpu"] = torch.get_rng_state()
-        return found
+        return found if self.shards.is_sharded else {**found, **self._optimizer_tensors()}
+
+    def own_tensors(self) -> dict[str, Tensor]:
+        """What no other rank has."""
+        return self._optimizer_tensors() if self.shards.is_sharded else {}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take over a saved state. Raises CheckpointError when it belongs to another config."""
+        """Take over what any number of ranks saved. Raises CheckpointError when it belongs to another config."""
         try:
             self.model.load_state_dict(below(tensors, "model/"))
         except RuntimeError as error:
             detail = str(error).splitlines()[-1].strip()
             raise CheckpointError(f"The checkpoint does not fit this config: {detail}") from error
         self.balancer.load_state_dict(below(tensors, "balance/"))
-        for parameter_name, parameter, optimizer in self._optimized():
-            saved = below(tensors, f"optimizer/{parameter_name}/")
-            optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in saved.items()}
+        saved = join(below(tensors, "optimizer/"))
+        self.muon.load(saved)
+        self.adamw.load(saved)
         self.step, self.tokens = (int(value) for value in tensors["counters"])
         torch.set_rng_state(tensors["random/cpu"])
 
-    def _optimized(self) -> list[tuple[str, Tensor, Optimizer]]:
-        muon = {id(parameter) for parameter in self.muon.parameters}
-        return [
-            (name, parameter, self.muon if id(parameter) in muon else self.adamw)
-            for name, parameter in self.model.named_parameters()
-        ]
+    def _optimizer_tensors(self) -> dict[str, Tensor]:
+        named = {**self.muon.tensors(), **self.adamw.tensors()}
+        return {f"optimizer/{name}": value for name, value in named.items()}
 
 
 def below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""One optimiser step: forward, backward, average, clip, update, balance; and what it measured."""
+"""One optimiser step: forward, backward, sum, clip, update, balance; and what it measured."""
 
 import time
 from collections.abc import Iterable
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from zaya_model.optim.optimizer import Gradients
 from zaya_model.optim.schedule import learning_rate_share
 from zaya_model.parallel.mesh import World
 from zaya_model.train.state import TrainState
@@ -33,28 +34,29 @@ def train_step(
     A rank's wish to stop travels with the loss and the loads, so that agreeing on it costs no message of its own.
     """
     clock = Stopwatch(world.device)
+    state.shards.settle()
     state.model.train()
-    loss = forward_backward(state, list(micro_batches), world)
+    loss = forward_backward(state, micro_batches, world)
     counts = state.model.router_counts()
     sums = torch.cat((loss.double()[None], counts.flatten().double(), counts.new_tensor([wants_stop]).double()))
     world.sum(sums)
     state.model.reset_router_counts()
-    world.average_gradients(list(state.model.parameters()))
+    gradients = state.shards.collect()
     clock.lap("forward_backward")
-    norms = clip_gradients(state, state.config.optimizer.gradient_clip)
+    norms = clip_gradients(state, gradients, state.config.optimizer.gradient_clip)
     rates, share = set_learning_rates(state)
-    state.muon.step()
-    state.adamw.step()
+    state.muon.step(gradients)
+    state.adamw.step(gradients)
+    state.shards.publish()
     state.balancer.step(sums[1:-1].view_as(counts), share)
-    state.muon.zero_grad()
-    state.adamw.zero_grad()
+    state.model.zero_grad(set_to_none=True)
     state.tokens += state.phase.tokens_per_step
     state.step += 1
     host = torch.cat((sums, torch.stack(list(norms.values())).double())).cpu()
     clock.lap("optimizer")
     sums, values = host.split((sums.numel(), len(norms)))
     return StepResult(
-        loss=sums[0].item() / world.size,
+        loss=sums[0].item(),
         counts=sums[1:-1].view_as(counts).long(),
         gradient_norms=dict(zip(norms, values.tolist(), strict=True)),
         learning_rates=rates,
@@ -63,12 +65,14 @@ def train_step(
     )
 
 
-def forward_backward(state: TrainState, micro_batches: list[tuple[Tensor, Tensor]], world: World) -> Tensor:
-    """Accumulate the gradient of the mean loss; returns that loss."""
+def forward_backward(state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World) -> Tensor:
+    """Accumulate this rank's part of the mean loss over the global batch, and its gradient; returns that part."""
     total = torch.zeros((), device=world.device)
     for inputs, targets in micro_batches:
+        # By its share of all tokens, so that ranks and micro-batches may be of unequal size.
+        share = inputs.numel() / state.phase.tokens_per_step
         with autocast(state.config.train.precision, world.device):
-            loss = state.model.loss(inputs.to(world.device), targets.to(world.device)) / len(micro_batches)
+            loss = state.model.loss(inputs.to(world.device), targets.to(world.device)) * share
         loss.backward()
         total += loss.detach()
     return total
@@ -80,20 +84,16 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Non
 
 
 @torch.no_grad()
-def clip_gradients(state: TrainState, limit: float) -> dict[str, Tensor]:
+def clip_gradients(state: TrainState, gradients: Gradients, limit: float) -> dict[str, Tensor]:
     """Scale the whole gradient down to `limit`; returns the norms before that, of all and of each part."""
-    parts = {
-        part: [parameter.grad for parameter in parameters if parameter.grad is not None]
-        for part, parameters in state.parts.items()
-    }
-    gradients = [gradient for part in parts.values() for gradient in part]
-    each = torch.stack(torch._foreach_norm(gradients))
-    of_parts = each.split([len(part) for part in parts.values()])
-    norms = {part: torch.linalg.vector_norm(own) for part, own in zip(parts, of_parts, strict=True)}
-    whole = torch.linalg.vector_norm(each)
+    names, parts = list(state.parts), [[gradients[piece] for piece in part] for part in state.parts.values()]
+    own = [gradient for part in parts for gradient in part]
+    squares = torch.stack(torch._foreach_norm(own)).square().split([len(part) for part in parts])
+    of_parts = state.shards.sum_over_pieces(torch.stack([square.sum() for square in squares]))
+    whole = of_parts.sum().sqrt()
     if limit:
-        torch._foreach_mul_(gradients, (limit / whole.clamp_min(1e-12)).clamp_max(1.0))
-    return {"": whole, **norms}
+        torch._foreach_mul_(own, (limit / whole.clamp_min(1e-12)).clamp_max(1.0))
+    return {"": whole, **dict(zip(names, of_parts.sqrt(), strict=True))}
 
 
 def set_learning_rates(state: TrainState) -> tuple[dict[str, float], float]:

@@ -4,35 +4,28 @@ import torch
 
 from zaya_model.optim.adamw import AdamW
 from zaya_model.optim.optimizer import Group
+from zaya_model.parallel.pieces import whole
 
 
 def test_it_moves_as_torchs_does() -> None:
     torch.manual_seed(0)
-    ours = [torch.nn.Parameter(torch.randn(4, 3)), torch.nn.Parameter(torch.randn(5))]
-    theirs = [torch.nn.Parameter(parameter.detach().clone()) for parameter in ours]
+    ours = [whole("matrix", torch.randn(4, 3)), whole("vector", torch.randn(5))]
+    theirs = [torch.nn.Parameter(piece.values().clone()) for piece in ours]
     optimizer = AdamW([Group(ours[:1], 0.1), Group(ours[1:])], rate=0.01, betas=(0.9, 0.95), eps=1e-8)
     groups = [{"params": theirs[:1], "weight_decay": 0.1}, {"params": theirs[1:], "weight_decay": 0.0}]
     reference = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.95), eps=1e-8)
     for _ in range(5):
-        for mine, other in zip(ours, theirs, strict=True):
-            mine.grad = torch.randn_like(mine)
-            other.grad = mine.grad.clone()
-        optimizer.step()
+        for other in theirs:
+            other.grad = torch.randn_like(other)
+        optimizer.step({piece: other.grad for piece, other in zip(ours, theirs, strict=True)})
         reference.step()
-    for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine.detach(), other.detach())
+    for piece, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(piece.values(), other.detach())
 
 
-def test_a_parameter_without_gradient_stays_and_has_no_state() -> None:
-    parameter = torch.nn.Parameter(torch.ones(3))
-    optimizer = AdamW([Group([parameter], 0.5)], rate=0.1, betas=(0.9, 0.95), eps=1e-8)
-    optimizer.step()
-    assert torch.equal(parameter.detach(), torch.ones(3))
+def test_a_piece_without_gradient_stays_and_has_no_state() -> None:
+    piece = whole("vector", torch.ones(3))
+    optimizer = AdamW([Group([piece], 0.5)], rate=0.1, betas=(0.9, 0.95), eps=1e-8)
+    optimizer.step({})
+    assert torch.equal(piece.values(), torch.ones(3))
     assert not optimizer.state
-
-
-def test_gradients_are_forgotten() -> None:
-    parameter = torch.nn.Parameter(torch.ones(3))
-    parameter.grad = torch.ones(3)
-    AdamW([Group([parameter])], rate=0.1, betas=(0.9, 0.95), eps=1e-8).zero_grad()
-    assert parameter.grad is None

@@ -5,6 +5,7 @@ import torch
 
 from zaya_model.optim.muon import Muon, orthogonalise
 from zaya_model.optim.optimizer import Group
+from zaya_model.parallel.pieces import whole
 
 
 def plain_newton_schulz(matrix: torch.Tensor) -> torch.Tensor:
@@ -39,28 +40,23 @@ def test_a_zero_gradient_moves_nothing() -> None:
 
 def test_a_step_is_that_of_each_expert_and_each_half_alone() -> None:
     torch.manual_seed(0)
-    fused = torch.nn.Parameter(torch.randn(3, 8, 4))
-    fused.grad = torch.randn(3, 8, 4)
-    apart = [torch.nn.Parameter(half.clone()) for expert in fused.detach() for half in expert.split(4)]
-    for parameter, gradient in zip(apart, [h for e in fused.grad for h in e.split(4)], strict=True):
-        parameter.grad = gradient.clone()
-    settings = {"rate": 0.1, "momentum": 0.9}
+    fused, gradient = whole("fused", torch.randn(3, 8, 4)), torch.randn(3, 8, 4)
+    apart = [whole("half", half.clone()) for expert in fused.parameter for half in expert.split(4)]
+    gradients = {fused: gradient, **dict(zip(apart, [h for e in gradient for h in e.split(4)], strict=True))}
     for group in (Group([fused], 0.01, fused=2), Group(apart, 0.01)):
-        optimizer = Muon([group], **settings)
-        optimizer.step()
-        optimizer.step()
-    torch.testing.assert_close(fused.detach().flatten(0, 1), torch.cat([p.detach() for p in apart]))
+        optimizer = Muon([group], rate=0.1, momentum=0.9)
+        optimizer.step(gradients)
+        optimizer.step(gradients)
+    torch.testing.assert_close(fused.values().flatten(0, 1), torch.cat([piece.values() for piece in apart]))
 
 
 def test_the_update_has_the_size_of_adamws() -> None:
-    parameter = torch.nn.Parameter(torch.zeros(64, 256))
-    parameter.grad = torch.randn(64, 256)
-    Muon([Group([parameter])], rate=1.0, momentum=0.0).step()
-    assert parameter.detach().square().mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
+    piece = whole("matrix", torch.zeros(64, 256))
+    Muon([Group([piece])], rate=1.0, momentum=0.0).step({piece: torch.randn(64, 256)})
+    assert piece.values().square().mean().sqrt().item() == pytest.approx(0.2, rel=0.25)
 
 
 def test_weight_decay_shrinks_what_has_no_gradient_direction() -> None:
-    parameter = torch.nn.Parameter(torch.ones(4, 4))
-    parameter.grad = torch.zeros(4, 4)
-    Muon([Group([parameter], 0.1)], rate=0.5, momentum=0.9).step()
-    torch.testing.assert_close(parameter.detach(), torch.full((4, 4), 0.95))
+    piece = whole("matrix", torch.ones(4, 4))
+    Muon([Group([piece], 0.1)], rate=0.5, momentum=0.9).step({piece: torch.zeros(4, 4)})
+    torch.testing.assert_close(piece.values(), torch.full((4, 4), 0.95))

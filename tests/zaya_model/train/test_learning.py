@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from zaya_model.config import RunConfig
 from zaya_model.data.prepare import open_data
-from zaya_model.parallel.mesh import World
+from zaya_model.parallel.mesh import alone
 from zaya_model.presets import load_preset
 from zaya_model.train.cost import router_scalars
 from zaya_model.train.feed import Feed
@@ -20,8 +19,8 @@ STEPS = 40
 
 
 def steps(config: RunConfig, cache: Path, count: int) -> Iterator[StepResult]:
-    world = World(0, 1, 0, torch.device("cpu"))
-    feed, state = Feed(config, cache, world), TrainState(config, world.device)
+    world = alone()
+    feed, state = Feed(config, cache, world), TrainState(config, world)
     feed.enter(state.phase)
     for step in range(count):
         yield train_step(state, feed.mixture.micro_batches(step, 0, 1), world)

@@ -79,6 +79,36 @@ def test_a_checkpoint_of_two_ranks_goes_on_with_one(tiny: Tiny, tmp_path: Path, 
     assert losses(run_dir) == pytest.approx(before, abs=1e-5)
 
 
+UNEVEN = {
+    "train.global_batch_size": 5, "train.steps": 12, "checkpoint.keep_last": 4, "train.eval_every_steps": 12,
+    "train.router_every_steps": 1, "parallel.sharding": "zero1",
+}  # fmt: skip
+
+
+def test_a_sharded_run_goes_on_with_any_number_of_ranks_as_if_it_were_one(tmp_path: Path) -> None:
+    """Four ranks, then two, three and one from ever later checkpoints: five sequences a step, shared unevenly."""
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    train(build(TINY, UNEVEN), whole)
+    for ranks, flags in ((4, ()), (2, ("--resume=3",)), (3, ("--resume=6",))):
+        run(build(TINY, {**UNEVEN, "parallel.processes_per_node": ranks}), run_dir, *flags, ranks=ranks)
+        assert len(list(folder_of(run_dir, 12).glob("*.safetensors"))) == ranks
+    train(build(TINY, UNEVEN), run_dir, resume="9")
+    assert losses(run_dir) == pytest.approx(losses(whole), abs=1e-5)
+    for attempt, first in ((1, 1), (2, 4), (3, 7), (4, 10)):
+        for name in ("loss", "grad_norm", "grad_norm/experts", "grad_norm/embedding", "lr/muon"):
+            told = values_of(run_dir, name, attempt)
+            assert told == pytest.approx(values_of(whole, name)[first - 1 :], rel=1e-4), (attempt, name)
+        assert loads_of(run_dir, attempt) == loads_of(whole)[first - 1 :]
+
+
+def values_of(run_dir: Path, name: str, attempt: int = 1) -> list[float]:
+    return [r["values"][name] for r in records(run_dir, "metrics") if r["attempt"] == attempt and name in r["values"]]
+
+
+def loads_of(run_dir: Path, attempt: int = 1) -> list[list[list[int]]]:
+    return [r["load"] for r in records(run_dir, "router") if r["attempt"] == attempt]
+
+
 def wait_for_a_step(run_dir: Path) -> None:
     deadline = time.monotonic() + 60
     while not losses(run_dir) and time.monotonic() < deadline:

@@ -1,0 +1,79 @@
+"""Parameters cut into pieces, and each piece given to the rank that keeps its optimiser's state.
+
+A piece is a run of whole rows of one parameter, along its first axis: experts of a stack, rows of an embedding.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+# A smaller piece is not worth a message of its own.
+_LEAST_VALUES = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Rows `start` to `stop` of a parameter, as a view: what moves the one moves the other."""
+
+    parameter_name: str
+    parameter: Tensor
+    start: int
+    stop: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its parameter."""
+        return self.stop - self.start == len(self.parameter)
+
+    @property
+    def name(self) -> str:
+        """The parameter's name, with the rows where it is not all of it: `blocks.0.experts.down_proj[2:4]`."""
+        return self.parameter_name if self.is_whole else f"{self.parameter_name}[{self.start}:{self.stop}]"
+
+    def values(self) -> Tensor:
+        """The rows themselves, without a gradient's history."""
+        return self.parameter.detach()[self.start : self.stop]
+
+
+def whole(name: str, parameter: Tensor) -> Piece:
+    """A parameter in one piece."""
+    return Piece(name, parameter, 0, len(parameter))
+
+
+def cut(name: str, parameter: Tensor, most: int) -> list[Piece]:
+    """Cut a parameter into at most `most` nearly equal runs of rows."""
+    row = parameter[0].numel()
+    count = max(1, min(most, len(parameter), parameter.numel() // max(_LEAST_VALUES, row)))
+    bounds = [len(parameter) * index // count for index in range(count + 1)]
+    return [Piece(name, parameter, start, stop) for start, stop in pairwise(bounds)]
+
+
+def share_out(pieces: Sequence[Piece], cost: Callable[[Piece], float], ranks: int) -> list[list[Piece]]:
+    """The pieces of each rank: the dearest first, each to the rank with the least to do so far."""
+    shares: list[list[Piece]] = [[] for _ in range(ranks)]
+    loads = [0.0] * ranks
+    for piece in sorted(pieces, key=lambda piece: (-cost(piece), piece.name)):
+        lightest = loads.index(min(loads))
+        loads[lightest] += cost(piece)
+        shares[lightest].append(piece)
+    return shares
+
+
+def join(saved: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """State by parameter from state by piece: `{"name[0:2]/key": rows, …}` to `{"name": {"key": whole}}`."""
+    found: dict[str, dict[str, list[tuple[int, Tensor]]]] = {}
+    for path, tensor in saved.items():
+        name, key = path.rsplit("/", 1)
+        name, _, rows = name.partition("[")
+        start = int(rows.partition(":")[0]) if rows else 0
+        found.setdefault(name, {}).setdefault(key, []).append((start, tensor))
+    return {name: {key: _joined(parts) for key, parts in state.items()} for name, state in found.items()}
+
+
+def _joined(parts: list[tuple[int, Tensor]]) -> Tensor:
+    tensors = [tensor for _, tensor in sorted(parts, key=lambda part: part[0])]
+    # A count of steps is the same for all pieces.
+    return tensors[0] if len(tensors) == 1 or tensors[0].ndim == 0 else torch.cat(tensors)
