@@ -279,6 +279,9 @@ class TrainConfig(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of the matrix products; weights and sums stay in fp32."""
 
+    activation_checkpointing: bool = False
+    """Keep only each block's input and compute the block again for its gradient: far less memory, a third more work."""
+
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where to train; `auto` takes a GPU (ROCm or CUDA) where there is one."""
 

@@ -33,6 +33,7 @@ class Router(nn.Module):
             self.out_proj = nn.Linear(width, classes, bias=False)
         self.register_buffer("balancing_bias", torch.zeros(classes))
         self.register_buffer("counts", torch.zeros(classes, dtype=torch.int64), persistent=False)
+        self.is_counting = True
 
     def forward(
         self, x_ND: Tensor, state_NR: Tensor | None, token_mask_N: Tensor | None = None
@@ -42,7 +43,7 @@ class Router(nn.Module):
         probabilities = logits.float().softmax(dim=-1)
         choice = (probabilities.detach() + self.balancing_bias).argmax(dim=-1)
         weight = probabilities.gather(1, choice[:, None]).squeeze(1)
-        if self.training:
+        if self.training and self.is_counting:
             self.counts += count_choices(choice, self.counts.numel(), token_mask_N)
         return choice, weight, state_NR
 

@@ -12,6 +12,7 @@ from zaya_model.optim.balance import Balancer
 from zaya_model.optim.groups import build_optimizers, parts_of, spread
 from zaya_model.parallel.mesh import World
 from zaya_model.parallel.pieces import join
+from zaya_model.parallel.recompute import recompute_blocks
 
 
 class TrainState:
@@ -21,6 +22,8 @@ class TrainState:
         self.config = config
         torch.manual_seed(config.train.seed)
         self.model = Model(config.model, seed=config.train.seed).to(world.device)
+        if config.train.activation_checkpointing:
+            recompute_blocks(self.model)
         self.shards = spread(self.model, config.parallel.sharding, world)
         self.muon, self.adamw = build_optimizers(self.shards.mine, config.optimizer)
         self.parts = parts_of(self.shards.mine)
