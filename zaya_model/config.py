@@ -323,6 +323,9 @@ class ParallelConfig(Section):
     processes_per_node: int = Field(1, ge=1, le=64, json_schema_extra=_unit("processes"))
     """Processes on each node; 8 on a node of eight MI300X."""
 
+    context: int = Field(1, ge=1, le=1024, json_schema_extra=_unit("processes"))
+    """Processes that share each sequence, every one with a run of its tokens; for long sequences."""
+
     sharding: Literal["none", "zero1"] = "none"
     """`zero1` shares the optimisers' state out over all processes; `none` keeps all of it on each."""
 
@@ -446,11 +449,24 @@ class RunConfig(Section):
     def _batch_suffices(self) -> Self:
         for phase in self.phases:
             section = f"train.phases.{phase.index}" if self.train.phases else "train"
-            if phase.global_batch_size < self.num_processes:
+            shares = self.num_processes // self.parallel.context
+            if phase.global_batch_size < shares:
                 raise _misfit(
                     f"{section}.global_batch_size",
-                    f"must be at least {self.num_processes}, one for each process, not {phase.global_batch_size}",
+                    f"must be at least {shares}, one for each process, not {phase.global_batch_size}",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _context_divides(self) -> Self:
+        context = self.parallel.context
+        if self.num_processes % context:
+            raise _misfit("parallel.context", f"must divide the {self.num_processes} processes, {context} does not")
+        lookback = max(1, self.model.cca_time0 + self.model.cca_time1 - 2)
+        shortest = min(phase.sequence_length for phase in self.phases) // context
+        if shortest < lookback:
+            text = f"leaves {shortest} tokens to a process, fewer than the {lookback} the convolutions look back"
+            raise _misfit("parallel.context", text)
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ G = H + K convolution groups, C = G·d convolution channels, T₀ and T₁ taps,
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +32,18 @@ class Past:
     keys: Tensor  # (B, K, T, d), no more than a sliding window still sees
     values: Tensor  # (B, K, T, d)
     token_mask: Tensor | None  # (B, T), 1 for real tokens
+
+
+class SplitSequence(Protocol):
+    """The other parts of a sequence whose tokens are split over processes."""
+
+    start: int  # tokens before this part
+
+    def from_left(self, last: Tensor) -> Tensor:
+        """The left neighbour's `last`; zeros in the first part."""
+
+    def up_to_here(self, own: Tensor, dim: int) -> Tensor:
+        """`own` of all parts up to this one, joined along `dim`."""
 
 
 class ConvolutionWeights(nn.Module):
@@ -64,18 +77,20 @@ class Attention(nn.Module):
         self.temperature = nn.Parameter(torch.full((self.kv_heads,), config.key_temperature))
         self.o_proj = nn.Linear(width_q, config.hidden_size, bias=bias)
         self.rotary = Rotary(config, is_sliding=is_sliding)
+        self.sequence: SplitSequence | None = None  # set where the sequence is split over processes
 
     def forward(
         self, x_BSD: Tensor, token_mask_BS: Tensor | None = None, past: Past | None = None
     ) -> tuple[Tensor, Past]:
         """Attend; returns the output (B, S, D) and what a later token needs. `token_mask` is 1 for real tokens."""
-        S, start = x_BSD.shape[1], past.length if past else 0
+        S = x_BSD.shape[1]
         if token_mask_BS is not None and S > 1:
             x_BSD = x_BSD * token_mask_BS[:, :, None]
         latent, current, delayed = self._project(x_BSD)
-        v = self._shift(current, delayed, past)
+        start, before, earlier = self._before(latent, delayed, past)
+        v = self._shift(current, delayed, before)
         # Zeros are put once, left of both convolutions: before the text the first one gives its bias, not 0.
-        latent = torch.cat((past.latent, latent), dim=1) if past else F.pad(latent, (0, 0, self.lookback, 0))
+        latent = F.pad(latent, (0, 0, self.lookback, 0)) if earlier is None else torch.cat((earlier, latent), dim=1)
         mixed = Mix.apply(
             latent, self.conv_depthwise.weight, self.conv_depthwise.bias,
             self.conv_grouped.weight, self.conv_grouped.bias, self.kv_heads, product_dtype(x_BSD),
@@ -86,6 +101,8 @@ class Attention(nn.Module):
         mask = _join_masks(token_mask_BS, past, S)
         if past:
             k, v = torch.cat((past.keys, k), dim=2), torch.cat((past.values, v), dim=2)
+        elif self.sequence is not None:
+            k, v = self.sequence.up_to_here(torch.stack((k, v)), dim=3)
         out = self._attend(q, k, v, mask)
         seen = Past(start + S, latent[:, S:], delayed[:, -1:], k, v, mask)
         return self.o_proj(out.transpose(1, 2).flatten(2)), self._forget(seen)
@@ -98,14 +115,26 @@ class Attention(nn.Module):
         latent, current, delayed = out.split(self.widths, dim=-1)
         return latent.float(), current, delayed
 
-    def _shift(self, current: Tensor, delayed: Tensor, past: Past | None) -> Tensor:
-        """Half of the values from this token, half from the one before; (B, K, S, d)."""
+    def _before(self, latent: Tensor, delayed: Tensor, past: Past | None) -> tuple[int, Tensor, Tensor | None]:
+        """Tokens before these, the last one's delayed value (B, 1, K·d/2), and the last latents (B, P, C) if any."""
         if past:
-            before = past.delayed
-        elif self.v_proj_delayed.bias is not None:
-            before = self.v_proj_delayed.bias.to(delayed.dtype).expand(delayed.shape[0], 1, -1)
+            return past.length, past.delayed, past.latent
+        if self.v_proj_delayed.bias is not None:
+            first = self.v_proj_delayed.bias.to(delayed.dtype).expand(delayed.shape[0], 1, -1)
         else:
-            before = torch.zeros_like(delayed[:, :1])
+            first = torch.zeros_like(delayed[:, :1])
+        if self.sequence is None:
+            return 0, first, None
+        start = self.sequence.start
+        # Nobody is left of the first tokens and zeros come: the sum keeps all ranks on the way back of the gradients.
+        before = self.sequence.from_left(delayed[:, -1:])
+        before = before if start else before + first
+        if not self.lookback:
+            return start, before, None
+        return start, before, self.sequence.from_left(latent[:, -self.lookback :])
+
+    def _shift(self, current: Tensor, delayed: Tensor, before: Tensor) -> Tensor:
+        """Half of the values from this token, half from the one before; (B, K, S, d)."""
         v = torch.cat((current, torch.cat((before, delayed[:, :-1]), dim=1)), dim=-1)
         return v.unflatten(2, (self.kv_heads, self.head_dim)).transpose(1, 2)
 

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from zaya_model.errors import ConfigError, Problem
+from zaya_model.parallel.context import Context
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,22 @@ class World:
     size: int
     node: int
     device: torch.device
+    context: Context | None = None  # the other ranks that have parts of the same sequences
+
+    @property
+    def data_rank(self) -> int:
+        """Which of the shares of a batch is this rank's."""
+        return self.rank // self.context.size if self.context else self.rank
+
+    @property
+    def data_size(self) -> int:
+        """Shares of a batch."""
+        return self.size // self.context.size if self.context else self.size
+
+    def part_of(self, tokens_BT: Tensor) -> Tensor:
+        """This rank's run of the tokens of whole sequences (B, T), on its device."""
+        own = self.context.split(tokens_BT) if self.context else tokens_BT
+        return own.to(self.device)
 
     @property
     def is_first(self) -> bool:
@@ -57,8 +74,11 @@ def is_first_process() -> bool:
 
 
 @contextmanager
-def join_world(device: str) -> Iterator[World]:
-    """Join the processes that torchrun started; gloo on CPU, RCCL (called nccl) on GPU. Raises ConfigError."""
+def join_world(device: str, context: int = 1) -> Iterator[World]:
+    """Join the processes that torchrun started; gloo on CPU, RCCL (called nccl) on GPU. Raises ConfigError.
+
+    Of `context` ranks in a row each has a part of the same sequences.
+    """
     rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     has_gpu = torch.cuda.is_available()
     if device == "gpu" and not has_gpu:
@@ -70,7 +90,15 @@ def join_world(device: str) -> Iterator[World]:
     if size > 1:
         dist.init_process_group("nccl" if on_gpu else "gloo", device_id=place if on_gpu else None)
     try:
-        yield World(rank, size, int(os.environ.get("GROUP_RANK", 0)), place)
+        yield World(rank, size, int(os.environ.get("GROUP_RANK", 0)), place, _join_context(rank, size, context))
     finally:
         if size > 1:
             dist.destroy_process_group()
+
+
+def _join_context(rank: int, size: int, context: int) -> Context | None:
+    if size == 1 or context == 1:
+        return None
+    # Every rank takes part in making every group.
+    groups = [dist.new_group(list(range(first, first + context))) for first in range(0, size, context)]
+    return Context(rank % context, context, groups[rank // context])

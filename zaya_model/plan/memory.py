@@ -32,16 +32,20 @@ def estimate_memory(config: RunConfig) -> Memory:
 
     Under ZeRO-1 each process keeps an equal part of the momenta.
     Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
-    phase with the most tokens at once.
+    phase with the most tokens at once; with activation checkpointing those of one block, and what goes into each.
     """
     model, total = config.model, count_parameters(config.model).total
     muon = sum(matrices.parameters for matrices in muon_matrices(model))
     value_bytes = 2 if config.train.precision == "bf16" else 4
     tokens = max(
-        min(phase.micro_batch_size, -(-phase.global_batch_size // config.num_processes)) * phase.sequence_length
+        min(phase.micro_batch_size, -(-phase.global_batch_size * config.parallel.context // config.num_processes))
+        * -(-phase.sequence_length // config.parallel.context)
         for phase in config.phases
     )
-    values = model.num_hidden_layers * (34 * model.hidden_size + 6 * model.moe_intermediate_size)
+    block = 34 * model.hidden_size + 6 * model.moe_intermediate_size
+    values = model.num_hidden_layers * block
+    if config.train.activation_checkpointing:
+        values = block + model.num_hidden_layers * (model.hidden_size + model.router_hidden_size)
     return Memory(
         weights=4 * total,
         gradients=4 * total,

@@ -39,17 +39,17 @@ def evaluate(
 def mean_loss(model: Model, split: Split, world: World, *, batches: int, batch_size: int, precision: str) -> float:
     """Mean loss over the first `batches` batches, the same ones each time, shared out over the ranks."""
     size = min(batches * batch_size, split.num_windows)
-    windows = torch.arange(size).tensor_split(world.size)[world.rank].split(batch_size)
+    windows = torch.arange(size).tensor_split(world.data_size)[world.data_rank].split(batch_size)
     was_training = model.training
     model.eval()
     total = torch.zeros(2, dtype=torch.float64, device=world.device)
     for part in windows:
         if not len(part):
             continue
-        inputs, targets = split.read(part.numpy())
+        inputs, targets = (world.part_of(tokens) for tokens in split.read(part.numpy()))
         with autocast(precision, world.device):
-            loss = model.loss(inputs.to(world.device), targets.to(world.device))
-        total += torch.stack((loss.double() * len(part), total.new_tensor(len(part))))
+            loss = model.loss(inputs, targets)
+        total += torch.stack((loss.double() * inputs.numel(), total.new_tensor(inputs.numel())))
     model.train(was_training)
     loss_sum, count = world.sum(total).tolist()
     return loss_sum / count

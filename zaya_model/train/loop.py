@@ -40,7 +40,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
             journal = stack.enter_context(PatientJournal(journal_path(run_dir, number), number))
         training = Training(config, run_dir, number, journal)
         try:
-            training.world = stack.enter_context(join_world(config.train.device))
+            training.world = stack.enter_context(join_world(config.train.device, config.parallel.context))
             # Who came later saw the first one's journal and counted on.
             training.attempt = training.world.tell(number)
             return training.run(resume)
@@ -98,7 +98,8 @@ class Training:
         while state.step < every.steps and not wants_stop:
             started = time.perf_counter()
             self._enter_phase()
-            micro_batches = list(self.feed.mixture.micro_batches(state.step, self.world.rank, self.world.size))
+            mixture, world = self.feed.mixture, self.world
+            micro_batches = list(mixture.micro_batches(state.step, world.data_rank, world.data_size))
             seconds = {"data": time.perf_counter() - started, "checkpoint": stall}
             phase, stall = state.phase, 0.0
 

@@ -22,6 +22,8 @@ class TrainState:
         self.config = config
         torch.manual_seed(config.train.seed)
         self.model = Model(config.model, seed=config.train.seed).to(world.device)
+        for block in self.model.blocks:
+            block.attention.sequence = world.context
         if config.train.activation_checkpointing:
             recompute_blocks(self.model)
         self.shards = spread(self.model, config.parallel.sharding, world)

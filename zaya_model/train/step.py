@@ -68,11 +68,12 @@ def train_step(
 def forward_backward(state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World) -> Tensor:
     """Accumulate this rank's part of the mean loss over the global batch, and its gradient; returns that part."""
     total = torch.zeros((), device=world.device)
-    for inputs, targets in micro_batches:
+    for sequences in micro_batches:
+        inputs, targets = (world.part_of(tokens) for tokens in sequences)
         # By its share of all tokens, so that ranks and micro-batches may be of unequal size.
         share = inputs.numel() / state.phase.tokens_per_step
         with autocast(state.config.train.precision, world.device):
-            loss = state.model.loss(inputs.to(world.device), targets.to(world.device)) * share
+            loss = state.model.loss(inputs, targets) * share
         loss.backward()
         total += loss.detach()
     return total

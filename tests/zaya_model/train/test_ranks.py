@@ -101,6 +101,31 @@ def test_a_sharded_run_goes_on_with_any_number_of_ranks_as_if_it_were_one(tmp_pa
         assert loads_of(run_dir, attempt) == loads_of(whole)[first - 1 :]
 
 
+SPLIT = {
+    "model.cca_time0": 3, "model.attention_bias": True, "model.layer_types": ["full", "sliding"],
+    "model.sliding_window": 5, "train.steps": 3, "train.router_every_steps": 1, "parallel.sharding": "zero1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ranks", "context", "more"),
+    [
+        pytest.param(3, 3, {}, id="three parts of 6, 5 and 5 tokens"),
+        pytest.param(4, 2, {"data.sequence_length": 15, "train.activation_checkpointing": True}, id="two parts, twice"),
+    ],
+)
+def test_a_sequence_split_over_ranks_trains_as_a_whole_one(
+    ranks: int, context: int, more: dict, tmp_path: Path
+) -> None:
+    whole, run_dir = tmp_path / "whole", tmp_path / "run"
+    train(build(TINY, {**SPLIT, **more}), whole)
+    split = {"parallel.processes_per_node": ranks, "parallel.context": context}
+    run(build(TINY, {**SPLIT, **more, **split}), run_dir, ranks=ranks)
+    for name in ("loss", "eval/loss", "grad_norm", "grad_norm/attention", "grad_norm/router", "grad_norm/embedding"):
+        assert values_of(run_dir, name) == pytest.approx(values_of(whole, name), rel=2e-5), name
+    assert loads_of(run_dir) == loads_of(whole)
+
+
 def values_of(run_dir: Path, name: str, attempt: int = 1) -> list[float]:
     return [r["values"][name] for r in records(run_dir, "metrics") if r["attempt"] == attempt and name in r["values"]]
 
