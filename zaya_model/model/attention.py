@@ -42,8 +42,8 @@ class SplitSequence(Protocol):
     def from_left(self, last: Tensor) -> Tensor:
         """The left neighbour's `last`; zeros in the first part."""
 
-    def up_to_here(self, own: Tensor, dim: int) -> Tensor:
-        """`own` of all parts up to this one, joined along `dim`."""
+    def up_to_here(self, own: Tensor) -> Tensor:
+        """`own` (…, S, d) of all parts up to this one, joined along the tokens."""
 
 
 class ConvolutionWeights(nn.Module):
@@ -102,7 +102,7 @@ class Attention(nn.Module):
         if past:
             k, v = torch.cat((past.keys, k), dim=2), torch.cat((past.values, v), dim=2)
         elif self.sequence is not None:
-            k, v = self.sequence.up_to_here(torch.stack((k, v)), dim=3)
+            k, v = self.sequence.up_to_here(torch.stack((k, v)))
         out = self._attend(q, k, v, mask)
         seen = Past(start + S, latent[:, S:], delayed[:, -1:], k, v, mask)
         return self.o_proj(out.transpose(1, 2).flatten(2)), self._forget(seen)

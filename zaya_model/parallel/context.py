@@ -3,10 +3,8 @@
 Attention needs three things of earlier tokens: the last few latents for the convolutions and the last delayed value,
 both from the left neighbour, and all keys and values. Gradients go back the same ways. All else is a token's own.
 
-Shapes: B batch, S tokens of this rank, T tokens of all ranks.
+Shapes: B batch, S tokens of this rank, T tokens of all ranks, d head width.
 """
-
-from itertools import accumulate
 
 import torch
 import torch.distributed as dist
@@ -23,7 +21,7 @@ class Context:
         self._lengths = [0] * size
 
     def split(self, tokens_BT: Tensor) -> Tensor:
-        """This rank's run (B, S) of whole sequences; what follows is of their length."""
+        """This rank's run (B, S) of whole sequences; the model goes forth and back with it before the next split."""
         parts = tokens_BT.tensor_split(self.size, dim=1)
         self._lengths = [part.shape[1] for part in parts]
         return parts[self.rank]
@@ -37,29 +35,42 @@ class Context:
         """What the left neighbour gives as its `last`; zeros where this rank has the first tokens."""
         return FromLeft.apply(last, self)
 
-    def up_to_here(self, own: Tensor, dim: int) -> Tensor:
-        """Of all ranks up to this one, along `dim`."""
-        return Gathered.apply(own, self, dim).narrow(dim, 0, self.start + own.shape[dim])
+    def up_to_here(self, own: Tensor) -> Tensor:
+        """The values (…, d) of all tokens up to this rank's last, where each rank has `own` (…, S, d)."""
+        return Gathered.apply(own, self)[..., : self.start + own.shape[-2], :]
 
-    def all_gather(self, own: Tensor) -> list[Tensor]:
-        """One tensor of each rank, all of one shape."""
-        found = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(found, own, group=self.group)
-        return found
+    def pass_on(self, values: Tensor, step: int) -> Tensor:
+        """Send to the rank `step` places on; returns what comes from as far behind, zeros where nobody is there."""
+        received, messages = torch.zeros_like(values, memory_format=torch.contiguous_format), []
+        if 0 <= self.rank + step < self.size:
+            messages.append(self._message(dist.isend, values.contiguous(), self.rank + step))
+        if 0 <= self.rank - step < self.size:
+            messages.append(self._message(dist.irecv, received, self.rank - step))
+        for message in dist.batch_isend_irecv(messages):
+            message.wait()
+        return received
 
-    def pad(self, own: Tensor, dim: int) -> Tensor:
-        """Lengthened to the longest part."""
-        missing = max(self._lengths) - own.shape[dim]
-        return F.pad(own, (0, 0) * (own.ndim - 1 - dim) + (0, missing)).contiguous()
+    def gather(self, own: Tensor) -> Tensor:
+        """All ranks' values (…, S, d), one after another (…, T, d)."""
+        padded = self._pad(own)
+        found = padded.new_empty(self.size * padded.numel())
+        dist.all_gather_single(found, padded.view(-1), group=self.group)
+        parts = zip(found.view(self.size, *padded.shape), self._lengths, strict=True)
+        return torch.cat([part[..., :length, :] for part, length in parts], dim=-2)
 
-    def cut(self, parts: list[Tensor], dim: int) -> list[Tensor]:
-        """Without the padding."""
-        return [part.narrow(dim, 0, length) for part, length in zip(parts, self._lengths, strict=True)]
+    def scatter_sum(self, whole: Tensor) -> Tensor:
+        """This rank's tokens of the sum of all ranks' (…, T, d): the way back of `gather`."""
+        padded = torch.stack([self._pad(part) for part in whole.split(self._lengths, dim=-2)])
+        found = torch.empty_like(padded[0])
+        dist.reduce_scatter_single(found.view(-1), padded.view(-1), group=self.group)
+        return found[..., : self._lengths[self.rank], :]
 
-    def bounds(self) -> tuple[int, int]:
-        """First and last + 1 of this rank's tokens."""
-        ends = list(accumulate(self._lengths))
-        return ends[self.rank] - self._lengths[self.rank], ends[self.rank]
+    def _message(self, way: object, values: Tensor, peer: int) -> dist.P2POp:
+        return dist.P2POp(way, values, group=self.group, group_peer=peer)
+
+    def _pad(self, values: Tensor) -> Tensor:
+        """To the most tokens that a rank has: messages are of one size."""
+        return F.pad(values, (0, 0, 0, max(self._lengths) - values.shape[-2])).contiguous()
 
 
 class FromLeft(torch.autograd.Function):
@@ -68,29 +79,23 @@ class FromLeft(torch.autograd.Function):
     @staticmethod
     def forward(ctx: FunctionCtx, last: Tensor, context: Context) -> Tensor:
         ctx.context = context
-        given = context.all_gather(last.contiguous())
-        return given[context.rank - 1] if context.rank else torch.zeros_like(last)
+        return context.pass_on(last, 1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
-        context: Context = ctx.context
-        given = context.all_gather(gradient.contiguous())
-        return given[context.rank + 1] if context.rank + 1 < context.size else torch.zeros_like(gradient), None
+        return ctx.context.pass_on(gradient, -1), None
 
 
 class Gathered(torch.autograd.Function):
-    """All ranks' parts, one after another; each part's gradient is the sum over all ranks that used it."""
+    """All ranks' tokens, one after another; each one's gradient is the sum over all ranks that used it."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, own: Tensor, context: Context, dim: int) -> Tensor:
-        ctx.context, ctx.dim, ctx.bounds = context, dim, context.bounds()
-        return torch.cat(context.cut(context.all_gather(context.pad(own, dim)), dim), dim=dim)
+    def forward(ctx: FunctionCtx, own: Tensor, context: Context) -> Tensor:
+        ctx.context = context
+        return context.gather(own)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None, None]:
-        total = gradient.contiguous()
-        dist.all_reduce(total, group=ctx.context.group)
-        first, end = ctx.bounds
-        return total.narrow(ctx.dim, first, end - first), None, None
+    def backward(ctx: FunctionCtx, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.context.scatter_sum(gradient), None
