@@ -71,6 +71,7 @@ INSTALLED_APPS = [
     "webapp.runs",
     "webapp.metrics",
     "webapp.checkpoints",
+    "webapp.preferences",
     "webapp.pages",
 ]
 MIDDLEWARE = [

@@ -1,0 +1,1 @@
+"""What each user keeps of how pages look."""

@@ -1,0 +1,20 @@
+"""PinnedCharts: the charts a user keeps at the top, in their order, for one run or for all others."""
+
+from django.conf import settings
+from django.db import models
+
+from webapp.runs.models import Run
+
+
+class PinnedCharts(models.Model):
+    """One user's pinned charts: of a run, or without a run of every run that has no choice of its own."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="pinned_charts")
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    charts = models.JSONField(default=list, help_text="Ids of charts, first the one shown first.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["user", "run"], nulls_distinct=False, name="pinned_charts_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id}:{self.run_id or 'default'}"
