@@ -310,6 +310,18 @@ class CheckpointConfig(Section):
     keep_last: int = Field(3, ge=1, le=10_000, json_schema_extra=_unit("checkpoints"))
     """Newest checkpoints kept; older ones are removed once a newer one is verified."""
 
+    keep_every_steps: int = Field(0, ge=0, json_schema_extra=_unit("steps"))
+    """Keep for ever the checkpoints of steps that this divides; 0 keeps none for that reason."""
+
+    keep_best: int = Field(0, ge=0, le=1000, json_schema_extra=_unit("checkpoints"))
+    """Best checkpoints kept, by `best_metric`; only those whose step was measured can be among them."""
+
+    best_metric: str = Field("eval/loss", min_length=1, max_length=250)
+    """What the best are chosen by: a metric's name."""
+
+    best_is: Literal["lowest", "highest"] = "lowest"
+    """Whether a low or a high value is good."""
+
     verify: bool = True
     """Read every file back and compare checksums before a checkpoint is called verified."""
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Manifest:
     step: int
     config: dict[str, Any]
     files: list[File]
+    metrics: dict[str, float] = field(default_factory=dict)  # measured at this very step
     version: int = 1
 
     @property

@@ -23,12 +23,11 @@ from pathlib import Path
 
 from torch import Tensor, empty
 
+from zaya_model.checkpoint.keep import prune, whole_manifest
 from zaya_model.checkpoint.manifest import (
     File,
     Manifest,
     folder_of,
-    list_checkpoints,
-    read_manifest,
     replace_text,
     sync_folder,
     verify,
@@ -58,11 +57,14 @@ class Saver:
         self._writer: threading.Thread | None = None
         self._copies: dict[str, Tensor] = {}
 
-    def save(self, step: int, shared: Mapping[str, Tensor], own: Mapping[str, Tensor] | None = None) -> float:
+    def save(
+        self, step: int, shared: Mapping[str, Tensor], own: Mapping[str, Tensor] | None = None, *,
+        metrics: Mapping[str, float] | None = None,
+    ) -> float:  # fmt: skip
         """Copy the state and have it written; returns the seconds the training stood still.
 
-        Of what all ranks share each one writes a part, what is its `own` it writes whole. Every rank calls it at the
-        same step.
+        Of what all ranks share each one writes a part, what is its `own` it writes whole. `metrics` are what was
+        measured at this step. Every rank calls it at the same step.
         """
         start = time.perf_counter()
         self.wait()
@@ -73,7 +75,9 @@ class Saver:
         if self.rank == 0:
             self.report(step, "saving", stall_seconds=stall)
         copies = {name: self._copies[name] for name in mine}
-        self._writer = threading.Thread(target=self._write, args=(step, copies, stall), name="checkpoint")
+        self._writer = threading.Thread(
+            target=self._write, args=(step, copies, stall, dict(metrics or {})), name="checkpoint"
+        )
         self._writer.start()
         return stall
 
@@ -95,7 +99,7 @@ class Saver:
             buffer = self._copies[name] = empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
         buffer.copy_(tensor)
 
-    def _write(self, step: int, tensors: dict[str, Tensor], stall: float) -> None:
+    def _write(self, step: int, tensors: dict[str, Tensor], stall: float, metrics: dict[str, float]) -> None:
         _step_aside()
         start, folder = time.perf_counter(), folder_of(self.run_dir, step)
         try:
@@ -112,7 +116,7 @@ class Saver:
         measured: dict[str, object] = {"stall_seconds": stall}
         try:
             files = [_file_of(note), *(_file_of(self._wait_for_note(folder, rank)) for rank in self._others())]
-            manifest = Manifest(step, self.config.model_dump(mode="json"), files)
+            manifest = Manifest(step, self.config.model_dump(mode="json"), files, metrics)
             write_manifest(folder, manifest)
             sync_folder(folder.parent)
             _remove_strangers(folder, manifest)
@@ -121,9 +125,10 @@ class Saver:
             if self.config.checkpoint.verify:
                 verify(folder)
                 self.report(step, "verified", **measured)
-            self._prune(step)
+            for old in prune(self.run_dir, self.config.checkpoint, step):
+                self.report(old, "removed")
         except _FAILURES as error:
-            if not _has_manifest(folder):
+            if whole_manifest(folder) is None:
                 shutil.rmtree(folder, ignore_errors=True)
             self.report(step, "failed", reason=_reason(error), **measured)
 
@@ -155,22 +160,6 @@ class Saver:
 
     def _note_path(self, folder: Path, rank: int) -> Path:
         return folder / f"note-{self.attempt:04d}-{rank:04d}.json"
-
-    def _prune(self, newest: int) -> None:
-        """Remove what is older than the newest kept ones, and what older saves left half done.
-
-        Manifests go first, so half a removal is no checkpoint.
-        """
-        folders = list_checkpoints(self.run_dir)
-        whole = [step for step, folder in folders if _has_manifest(folder)]
-        kept = set(whole[: self.config.checkpoint.keep_last])
-        for step, folder in folders:
-            if step >= newest or step in kept:
-                continue
-            (folder / "manifest.json").unlink(missing_ok=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            if step in whole:
-                self.report(step, "removed")
 
 
 def share_of(state: Mapping[str, Tensor], rank: int, world_size: int) -> list[str]:
@@ -208,11 +197,3 @@ def _remove_strangers(folder: Path, manifest: Manifest) -> None:
     for path in folder.iterdir():
         if path.name not in names:
             path.unlink(missing_ok=True)
-
-
-def _has_manifest(folder: Path) -> bool:
-    try:
-        read_manifest(folder)
-    except CheckpointError:
-        return False
-    return True
