@@ -11,7 +11,7 @@ from webapp.fleet.models import Node, Service
 from webapp.fleet.selectors import lost_nodes, usable_nodes
 from webapp.fleet.services import service_heartbeat
 from webapp.runs import services, states
-from webapp.runs.models import Placement, Run, RunState
+from webapp.runs.models import WAITING, Placement, Run, RunState
 from webapp.runs.selectors import waiting_runs
 
 SERVICE = "scheduler"
@@ -55,7 +55,7 @@ def allocate() -> None:
             _say(waiting, "Waits for the processes of its last attempt to end.")
         elif wanted <= len(free):
             run = states.lock_run(waiting.pk)
-            if run.state == RunState.QUEUED:
+            if run.state in WAITING:
                 services.allocate(run, free[:wanted])
                 free = free[wanted:]
         elif wanted > num_usable:
@@ -101,4 +101,4 @@ def _shortage(wanted: int, num_usable: int) -> str:
 
 def _say(waiting: Run, reason: str) -> None:
     if waiting.reason != reason:
-        Run.objects.filter(pk=waiting.pk, state=RunState.QUEUED).update(reason=reason)
+        Run.objects.filter(pk=waiting.pk, state__in=WAITING).update(reason=reason)

@@ -326,6 +326,32 @@ class CheckpointConfig(Section):
     """Read every file back and compare checksums before a checkpoint is called verified."""
 
 
+class WatchConfig(Section):
+    """What is watched while training, and what is done about it; an event tells of each case."""
+
+    on_nan: Literal["stop", "roll_back", "go_on"] = "stop"
+    """When loss or gradient are no number the weights are left alone; then: end the run, go back to the last checkpoint
+    and leave out the data since, or go on with the next batch."""
+
+    on_spike: Literal["stop", "roll_back", "go_on"] = "go_on"
+    """The same when the loss is far above the recent ones; `go_on` takes the step all the same."""
+
+    spike_deviations: float = Field(20.0, ge=0.0, le=1e6)
+    """Median absolute deviations (as σ) above the median of the recent losses that make a spike; 0 looks for none."""
+
+    spike_window: int = Field(128, ge=16, le=100_000, json_schema_extra=_unit("steps"))
+    """Recent losses that a spike is judged by."""
+
+    max_roll_backs: int = Field(3, ge=0, le=1000)
+    """Times a run goes back before it is stopped instead."""
+
+    dead_expert_steps: int = Field(50, ge=0, le=1_000_000, json_schema_extra=_unit("steps"))
+    """Steps without a token after which an expert is called dead; 0 never does."""
+
+    stall_seconds: float = Field(600.0, ge=0.0, le=86_400.0, json_schema_extra=_unit("s"))
+    """Longest a step or an evaluation may take before the attempt ends with the stacks in the log; 0 waits for ever."""
+
+
 class ParallelConfig(Section):
     """How many processes, on how many nodes."""
 
@@ -395,6 +421,7 @@ class RunConfig(Section):
     optimizer: OptimizerConfig = Field(default_factory=OptimizerConfig)
     balance: BalanceConfig = Field(default_factory=BalanceConfig)
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    watch: WatchConfig = Field(default_factory=WatchConfig)
     parallel: ParallelConfig = Field(default_factory=ParallelConfig)
     recovery: RecoveryConfig = Field(default_factory=RecoveryConfig)
 

@@ -16,7 +16,7 @@ shipper reads it with no torch. One object a line, strict JSON, with these field
                 tokens: tokens routed by each layer since the last record
     checkpoint  status: saving | durable | verified | failed | removed, path (below the run folder),
                 and when known: bytes, seconds, stall_seconds, reason
-    event       name: started | resumed | finished | stopped | failed | any other word, text, data: {}
+    event       name: started | resumed | finished | stopped | preempted | failed | any other word, text, data: {}
     log         level: debug | info | warning | error, text
 """
 

@@ -150,10 +150,10 @@ def test_node_that_shuts_down_gives_its_run_back_and_takes_no_other(run, agent, 
     small_trainer(60.0)
     live(run, RunState.RUNNING)
     agent.is_leaving = True
-    assert "shut down" in live(run, RunState.QUEUED)
+    assert "shut down" in live(run, RunState.PREEMPTED)
     scheduler.look()
     run.refresh_from_db()
-    assert (run.state, run.restarts, agent.is_busy) == (RunState.QUEUED, 0, False)
+    assert (run.state, run.restarts, agent.is_busy) == (RunState.PREEMPTED, 0, False)
 
 
 @pytest.mark.parametrize("who", ["the same agent", "its successor"])

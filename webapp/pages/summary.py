@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from webapp.metrics.selectors import last_values
-from webapp.runs.models import Run, RunState
+from webapp.runs.models import WAITING, Run, RunState
 from webapp.runs.selectors import queue_position
 
 KEYS = (
@@ -68,4 +68,4 @@ class Summary:
 def summarise(runs: Sequence[Run]) -> list[Summary]:
     """Summaries of some runs, in two queries and one more for each queued run."""
     values = last_values(runs, KEYS)
-    return [Summary(run, values[run.pk], queue_position(run) if run.state == RunState.QUEUED else None) for run in runs]
+    return [Summary(run, values[run.pk], queue_position(run) if run.state in WAITING else None) for run in runs]

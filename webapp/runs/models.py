@@ -12,6 +12,7 @@ class RunState(models.TextChoices):
     """Where a run stands; `states.py` says how it moves."""
 
     QUEUED = "queued", "Queued"
+    PREEMPTED = "preempted", "Preempted"
     STARTING = "starting", "Starting"
     RUNNING = "running", "Running"
     STOPPING = "stopping", "Stopping"
@@ -20,6 +21,7 @@ class RunState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
+WAITING = (RunState.QUEUED, RunState.PREEMPTED)
 ACTIVE = (RunState.STARTING, RunState.RUNNING, RunState.STOPPING)
 ENDED = (RunState.FINISHED, RunState.STOPPED, RunState.FAILED)
 
@@ -29,6 +31,7 @@ class Outcome(models.TextChoices):
 
     FINISHED = "finished", "Finished"
     STOPPED = "stopped", "Stopped"
+    PREEMPTED = "preempted", "Preempted"
     FAILED = "failed", "Failed"
     KILLED = "killed", "Killed"
     LOST = "lost", "Node lost"

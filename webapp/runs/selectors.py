@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
 
-from webapp.runs.models import ACTIVE, Event, Placement, Run, RunState
+from webapp.runs.models import ACTIVE, WAITING, Event, Placement, Run, RunState
 
 SORTS = {
     "newest": "-id",
@@ -27,7 +27,7 @@ def list_runs(*, search: str = "", state: str = "", tag: str = "", sort: str = "
     if state in RunState.values:
         runs = runs.filter(state=state)
     elif state == "active":
-        runs = runs.filter(state__in=(RunState.QUEUED, *ACTIVE))
+        runs = runs.filter(state__in=(*WAITING, *ACTIVE))
     if tag:
         runs = runs.filter(tags__contains=[tag])
     return runs
@@ -39,8 +39,8 @@ def find_run(number: int) -> Run | None:
 
 
 def waiting_runs() -> QuerySet[Run]:
-    """Queued runs, the one to be served first in front."""
-    return Run.objects.filter(state=RunState.QUEUED).order_by("-priority", "queued_at", "id")
+    """Runs without nodes, the one to be served first in front."""
+    return Run.objects.filter(state__in=WAITING).order_by("-priority", "queued_at", "id")
 
 
 def queue_position(run: Run) -> int:

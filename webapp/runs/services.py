@@ -160,8 +160,8 @@ def placement_exited(placement: Placement, *, exit_code: int, last_words: str = 
 def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
     """Close an attempt of a locked run and move the run on, inside the caller's transaction.
 
-    finished → finished; failed → failed; stopped → stopped if a person asked, else queued again;
-    killed, lost → stopped if a person asked, queued again while restarts are left, else failed.
+    finished → finished; failed → failed; stopped, preempted → stopped if a person asked, else preempted: it waits for
+    its turn; killed, lost → stopped if a person asked, queued again while restarts are left, else failed.
     """
     run = states.lock_run(attempt.run_id)
     if attempt.ended_at is not None:
@@ -176,9 +176,11 @@ def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
         states.move(run, "fail", reason, attempt=attempt.number)
     elif was_asked:
         states.move(run, "stop", reason, attempt=attempt.number)
-    elif outcome == Outcome.STOPPED:
+    elif outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
         why = "Made way for a more urgent run" if run.is_yielding else "The node was shut down"
-        states.move(run, "requeue", f"{why}; goes on from the last checkpoint.", attempt=attempt.number)
+        # Without a word from a trainer nothing was running yet.
+        transition = "preempt" if attempt.reported else "requeue"
+        states.move(run, transition, f"{why}; goes on from the last checkpoint.", attempt=attempt.number)
     elif restarts_left > 0:
         run.restarts += 1
         run.save(update_fields=["restarts"])

@@ -1,14 +1,15 @@
 """The one state machine of runs: named transitions, each leaving an event row.
 
 transition   from                          to         asked by
-allocate     queued                        starting   scheduler: nodes were found
+allocate     queued, preempted             starting   scheduler: nodes were found
 begin        starting                      running    trainer: its first journal line
 ask_to_stop  starting, running             stopping   person
-cancel       queued                        stopped    person
+cancel       queued, preempted             stopped    person
 finish       starting, running, stopping   finished   trainer: all steps done
 stop         starting, running, stopping   stopped    trainer: a checkpoint was written as asked
-fail         every active state, queued    failed     trainer or node: with its reason
+fail         all but the ended ones        failed     trainer or node: with its reason
 requeue      starting, running             queued     node or scheduler: something died, a restart is left
+preempt      starting, running             preempted  trainer: it saved and made way, for a run or for its machine
 resume       finished, stopped, failed     queued     person
 """
 
@@ -17,19 +18,20 @@ from typing import Any
 from django.utils import timezone
 
 from webapp import messages
-from webapp.runs.models import ACTIVE, ENDED, Event, Run, RunState
+from webapp.runs.models import ACTIVE, ENDED, WAITING, Event, Run, RunState
 
-QUEUED, STARTING, RUNNING, STOPPING, FINISHED, STOPPED, FAILED = RunState
+QUEUED, PREEMPTED, STARTING, RUNNING, STOPPING, FINISHED, STOPPED, FAILED = RunState
 
 TRANSITIONS: dict[str, tuple[tuple[RunState, ...], RunState]] = {
-    "allocate": ((QUEUED,), STARTING),
+    "allocate": (WAITING, STARTING),
     "begin": ((STARTING,), RUNNING),
     "ask_to_stop": ((STARTING, RUNNING), STOPPING),
-    "cancel": ((QUEUED,), STOPPED),
+    "cancel": (WAITING, STOPPED),
     "finish": (ACTIVE, FINISHED),
     "stop": (ACTIVE, STOPPED),
-    "fail": ((QUEUED, *ACTIVE), FAILED),
+    "fail": ((*WAITING, *ACTIVE), FAILED),
     "requeue": ((STARTING, RUNNING), QUEUED),
+    "preempt": ((STARTING, RUNNING), PREEMPTED),
     "resume": (ENDED, QUEUED),
 }
 
@@ -59,7 +61,7 @@ def move(run: Run, transition: str, text: str, *, actor: Any = None, attempt: in
         raise NotAllowed(f"Run {run.pk} is {run.state}; only a {wanted} run can do this.")
     now = timezone.now()
     run.state, run.reason = target, text
-    if target == QUEUED:
+    if target in WAITING:
         run.queued_at, run.ended_at, run.is_yielding = now, None, False
     if target == RUNNING and run.started_at is None:
         run.started_at = now

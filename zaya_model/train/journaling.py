@@ -95,6 +95,24 @@ def tell_router(journal: Journal, step: int, counts_LE: Tensor, biases: list[Ten
     )
 
 
+def tell_experts(
+    journal: Journal, step: int, died: list[tuple[int, int]], revived: list[tuple[int, int]], *, dead_after: int
+) -> None:
+    """Say which experts got no token for so many steps, and which of those got one again."""
+    if died:
+        text = f"No token for {dead_after} steps: {_experts(died)}."
+        journal.event(step, "expert_died", text, experts=died)
+    if revived:
+        journal.event(step, "expert_revived", f"Gets tokens again: {_experts(revived)}.", experts=revived)
+
+
+def _experts(places: list[tuple[int, int]]) -> str:
+    """`expert 3 of layer 0, expert 7 of layer 1 and 12 more`; people count layers as the charts do, from 0."""
+    named = [f"expert {expert} of layer {layer}" for layer, expert in places[:4]]
+    more = f" and {len(places) - 4} more" if len(places) > 4 else ""
+    return ", ".join(named) + more
+
+
 class Terminal:
     """A line about the training now and then: often for a person at a terminal, seldom for a log file."""
 

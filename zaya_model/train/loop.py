@@ -1,14 +1,12 @@
-"""When to step, log, evaluate, save and stop."""
+"""When to step, log, evaluate, save, go back and stop."""
 
-import math
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from zaya_model.bench.matmul import device_name, measure_matmul_flops, spec_flops
 from zaya_model.checkpoint.restore import Found, find_checkpoint, read_tensors, set_aside_newer
@@ -18,20 +16,25 @@ from zaya_model.errors import PeerLost, TrainingError, ZayaError
 from zaya_model.journal import Journal, journal_path
 from zaya_model.parallel.mesh import World, is_first_process, join_world
 from zaya_model.plan import training_flops_per_token
+from zaya_model.train.asked import Asked, Wishes
 from zaya_model.train.attempt import next_attempt
 from zaya_model.train.cost import step_scalars
 from zaya_model.train.evaluate import evaluate
 from zaya_model.train.feed import Feed
-from zaya_model.train.journaling import PatientJournal, Terminal, tell_phase, tell_router, tell_start
+from zaya_model.train.heartbeat import Heartbeat
+from zaya_model.train.journaling import PatientJournal, Terminal, tell_experts, tell_phase, tell_router, tell_start
+from zaya_model.train.skips import Skip, add_skip, batch_of, forget_skips, read_skips
 from zaya_model.train.state import TrainState
 from zaya_model.train.step import StepResult, train_step
+from zaya_model.train.watch import Alarm, ExpertWatch
 
 
 def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attempt: int | None = None) -> str:
-    """Train until the last step or until asked to stop; returns `finished` or `stopped`.
+    """Train until the last step or until asked to end; returns `finished`, `stopped` or `preempted`.
 
-    `resume` is `latest`, a step, or None for a fresh start. A file `stop` in the run's folder, SIGTERM or SIGINT ask to
-    stop: a checkpoint is written first. Raises ZayaError, after saying so in the journal.
+    `resume` is `latest`, a step, or None for a fresh start. A file `stop` in the run's folder or SIGINT ask to stop,
+    SIGTERM says that the machine is taken away: a checkpoint is written first. Raises ZayaError, after saying so in the
+    journal.
     """
     number = attempt or next_attempt(run_dir)
     with ExitStack() as stack:
@@ -54,6 +57,13 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
             raise known from error
 
 
+_ENDS = {
+    "finished": "All steps are done.",
+    "stopped": "Stopped after step {step:,} as asked.",
+    "preempted": "Saved after step {step:,} and ended, since the machine asked for it (SIGTERM).",
+}
+
+
 @dataclass
 class Training:
     """One attempt of one run on this process."""
@@ -64,14 +74,15 @@ class Training:
     journal: Journal | None  # only the first process writes
     world: World = field(init=False)
     state: TrainState | None = field(default=None, init=False)
-    was_signalled: bool = field(default=False, init=False)
+    skips: list[Skip] = field(default_factory=list, init=False)
 
     def run(self, resume: str | None) -> str:
         """Set up, loop, end."""
-        with self._signals():
+        with Wishes(self.run_dir) as self.wishes:
             self.feed = Feed(self.config, self.run_dir / "data", self.world)
             self.state = TrainState(self.config, self.world)
             found = self._restore(resume)
+            self.skips = read_skips(self.run_dir)
             self.peaks = self._measure_peaks()
             if self.journal:
                 tell_start(
@@ -82,50 +93,101 @@ class Training:
                 self.run_dir, self.config, self._report_checkpoint, rank=self.world.rank, world_size=self.world.size,
                 attempt=self.attempt,
             )  # fmt: skip
-            ended = self._loop()
+            with self._heartbeat() as self.heartbeat:
+                ended = self._loop()
             self.saver.wait()
             self.world.wait()
         if self.journal:
-            text = "All steps are done." if ended == "finished" else f"Stopped after step {self.state.step:,} as asked."
-            self.journal.event(self.state.step, ended, text)
+            self.journal.event(self.state.step, ended, _ENDS[ended].format(step=self.state.step))
         return ended
 
     def _loop(self) -> str:
         state, every = self.state, self.config.train
-        counts = torch.zeros_like(state.model.router_counts(), device="cpu")
-        terminal = Terminal(every.steps)
-        saved_at, stall, wants_stop = state.step, 0.0, False
-        while state.step < every.steps and not wants_stop:
+        self.counts = torch.zeros_like(state.model.router_counts(), device="cpu")
+        self.experts, terminal = ExpertWatch(self.config.watch.dead_expert_steps), Terminal(every.steps)
+        saved_at, stall, asked = state.step, 0.0, Asked.NOTHING
+        while state.step < every.steps and asked == Asked.NOTHING:
+            self.heartbeat.beat(f"in step {state.step + 1:,}")
             started = time.perf_counter()
             self._enter_phase()
-            mixture, world = self.feed.mixture, self.world
-            micro_batches = list(mixture.micro_batches(state.step, world.data_rank, world.data_size))
+            micro_batches = self._read_batch()
             seconds = {"data": time.perf_counter() - started, "checkpoint": stall}
             phase, stall = state.phase, 0.0
 
-            result = train_step(state, micro_batches, self.world, wants_stop=self._is_asked_to_stop())
+            asked = self.wishes.now(looks_for_file=self.world.is_first)
+            result = train_step(state, micro_batches, self.world, asked=asked)
             result.seconds |= seconds
-            counts += result.counts
-            wants_stop = result.wants_stop
+            asked = result.asked
 
-            if self.journal and (state.step % every.log_every_steps == 0 or not math.isfinite(result.loss)):
+            if self.journal and (state.step % every.log_every_steps == 0 or result.alarm):
                 scalars = self._scalars(result, phase.tokens_per_step)
                 self.journal.metrics(state.step, scalars)
                 terminal.tell(state.step, scalars)
-            if self.journal and state.step % every.router_every_steps == 0:
-                tell_router(self.journal, state.step, counts, state.model.balancing_biases)
-                counts.zero_()
-            self._check_is_finite(result)
-            if every.eval_every_steps and state.step % every.eval_every_steps == 0:
-                self._evaluate()
+            self._follow_router(result)
+            if result.alarm:
+                self._answer(result.alarm)
+                continue
+            measured = self._evaluate() if every.eval_every_steps and state.step % every.eval_every_steps == 0 else {}
             if self.config.checkpoint.every_steps and state.step % self.config.checkpoint.every_steps == 0:
-                stall, saved_at = self._save(), state.step
+                stall, saved_at = self._save({"loss": result.loss, **measured}), state.step
         if saved_at != state.step:
-            self._save()
-        return "finished" if state.step >= every.steps else "stopped"
+            self._save({})
+        return "finished" if state.step >= every.steps else ("preempted" if asked == Asked.PREEMPT else "stopped")
 
-    def _save(self) -> float:
-        return self.saver.save(self.state.step, self.state.shared_tensors(), self.state.own_tensors())
+    def _read_batch(self) -> list[tuple[Tensor, Tensor]]:
+        """This rank's part of the step's batch, in pieces."""
+        step = batch_of(self.skips, self.state.step)
+        return list(self.feed.mixture.micro_batches(step, self.world.data_rank, self.world.data_size))
+
+    def _follow_router(self, result: StepResult) -> None:
+        self.counts += result.counts
+        died, revived = self.experts.see(result.counts[:, :-1])
+        if self.journal:
+            step = self.state.step
+            tell_experts(self.journal, step, died, revived, dead_after=self.config.watch.dead_expert_steps)
+            if step % self.config.train.router_every_steps == 0:
+                tell_router(self.journal, step, self.counts, self.state.model.balancing_biases)
+        if self.state.step % self.config.train.router_every_steps == 0:
+            self.counts.zero_()
+
+    def _answer(self, alarm: Alarm) -> None:
+        """Do what the config says about a step that went wrong. Raises TrainingError where that is to stop."""
+        step = self.state.step
+        if alarm.action == "roll_back" and len(self.skips) < self.config.watch.max_roll_backs:
+            self._go_back(alarm)
+        elif alarm.action == "go_on":
+            done = "its update was left out" if alarm.spares_weights else "the step was taken"
+            if self.journal:
+                self.journal.event(step, alarm.name, f"{alarm.text} at step {step:,}; {done}, training goes on.")
+        else:
+            spent = f" It went back {len(self.skips)} times already." if alarm.action == "roll_back" else ""
+            remedy = "Lower the learning rates, raise optimizer.warmup_steps, or go on from an earlier checkpoint."
+            raise TrainingError(f"{alarm.text} at step {step:,}.{spent} {remedy}")
+
+    def _go_back(self, alarm: Alarm) -> None:
+        """Take up the last checkpoint and leave out the data since."""
+        bad_step = self.state.step
+        self.heartbeat.pause()
+        self.saver.wait()
+        self.world.wait()
+        if self._restore("latest").folder is None:
+            raise TrainingError(f"{alarm.text} at step {bad_step:,}, and there is no checkpoint to go back to.")
+        step = self.state.step
+        if self.world.is_first:
+            add_skip(self.run_dir, Skip(step, bad_step - step))
+        self.world.wait()
+        self.skips = read_skips(self.run_dir)
+        self.counts.zero_()
+        if self.journal:
+            text = (
+                f"{alarm.text} at step {bad_step:,}: went back to step {step:,}, without the data of the steps since."
+            )
+            self.journal.event(bad_step, alarm.name, text, went_back_to=step, batches_left_out=bad_step - step)
+
+    def _save(self, metrics: dict[str, float]) -> float:
+        self.heartbeat.pause()
+        state = self.state
+        return self.saver.save(state.step, state.shared_tensors(), state.own_tensors(), metrics=metrics)
 
     def _enter_phase(self) -> None:
         if self.feed.enter(self.state.phase):
@@ -140,17 +202,10 @@ class Training:
         )
         return {**scalars, "tokens": self.state.tokens}
 
-    def _check_is_finite(self, result: StepResult) -> None:
-        """The weights are spoilt by now, so this step must not be saved."""
-        if not math.isfinite(result.loss):
-            raise TrainingError(
-                f"The loss became {result.loss} at step {self.state.step:,}. Lower the learning rates, raise "
-                "optimizer.warmup_steps, or go on from an earlier checkpoint."
-            )
-
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> dict[str, float]:
         if not self.feed.held_out:
-            return
+            return {}
+        self.heartbeat.beat(f"evaluating after step {self.state.step:,}")
         self.state.shards.settle()
         scalars = evaluate(
             self.state.model, self.feed.held_out, self.world, batches=self.config.train.eval_batches,
@@ -158,12 +213,15 @@ class Training:
         )  # fmt: skip
         if self.journal:
             self.journal.metrics(self.state.step, scalars)
+        return scalars
 
     def _restore(self, resume: str | None) -> Found:
         """Take up a checkpoint; the first process chooses and checks it, all read it."""
         found = Found()
         if self.world.is_first:
-            if resume is not None:
+            if resume is None:
+                forget_skips(self.run_dir)
+            else:
                 found = find_checkpoint(self.run_dir, None if resume == "latest" else int(resume))
             self._set_aside(found.manifest.step if found.manifest else -1, found)
         step = self.world.tell(found.manifest.step if found.manifest else -1)
@@ -199,22 +257,15 @@ class Training:
         if self.journal:
             self.journal.event(self.state.step if self.state else 0, name, text)
 
-    def _is_asked_to_stop(self) -> bool:
-        return self.was_signalled or (self.world.is_first and (self.run_dir / "stop").exists())
+    def _heartbeat(self) -> Heartbeat:
+        def tell(text: str, silent: list[int]) -> None:
+            if self.journal:
+                self.journal.event(self.state.step, "stalled", text, silent=silent)
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Turn SIGTERM and SIGINT into a wish to stop at the end of the step."""
-        signals = (signal.SIGTERM, signal.SIGINT)
-        before = {number: signal.signal(number, self._note_signal) for number in signals}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _note_signal(self, *_: object) -> None:
-        self.was_signalled = True
+        return Heartbeat(
+            self.run_dir / "alive" / f"attempt-{self.attempt:04d}", rank=self.world.rank, size=self.world.size,
+            seconds=self.config.watch.stall_seconds, tell=tell,
+        )  # fmt: skip
 
 
 def _explain(error: Exception, run_dir: Path) -> Exception:

@@ -1,5 +1,6 @@
 """All that a resumed run needs, in one object: weights, optimisers, balancing bias, counters, random numbers."""
 
+from collections import deque
 from collections.abc import Mapping
 
 import torch
@@ -32,6 +33,7 @@ class TrainState:
         self.balancer = Balancer(self.model.balancing_biases, config.balance)
         self.step = 0
         self.tokens = 0
+        self.recent_losses: deque[float] = deque(maxlen=config.watch.spike_window)
 
     @property
     def phase(self) -> Phase:
@@ -55,6 +57,7 @@ class TrainState:
         found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
         found |= {f"balance/{name}": tensor for name, tensor in self.balancer.state_dict().items()}
         found["counters"] = torch.tensor([self.step, self.tokens], dtype=torch.int64)
+        found["recent_losses"] = torch.tensor(self.recent_losses, dtype=torch.float64)
         found["random/cpu"] = torch.get_rng_state()
         return found if self.shards.is_sharded else {**found, **self._optimizer_tensors()}
 
@@ -74,6 +77,7 @@ class TrainState:
         self.muon.load(saved)
         self.adamw.load(saved)
         self.step, self.tokens = (int(value) for value in tensors["counters"])
+        self.recent_losses = deque(tensors["recent_losses"].tolist(), self.config.watch.spike_window)
         torch.set_rng_state(tensors["random/cpu"])
 
     def _optimizer_tensors(self) -> dict[str, Tensor]:

@@ -11,56 +11,68 @@ from torch import Tensor
 from zaya_model.optim.optimizer import Gradients
 from zaya_model.optim.schedule import learning_rate_share
 from zaya_model.parallel.mesh import World
+from zaya_model.train.asked import Asked
 from zaya_model.train.state import TrainState
+from zaya_model.train.watch import Alarm, judge
 
 
 @dataclass
 class StepResult:
-    """What one step measured, brought to the host in one transfer."""
+    """What one step measured, on the host."""
 
     loss: float
     counts: Tensor  # (L, E + 1) tokens of each class over the global batch, on the CPU
     gradient_norms: dict[str, float]  # "" is the whole
     learning_rates: dict[str, float]
-    wants_stop: bool  # whether any process was asked to stop
+    asked: Asked  # of any process
+    alarm: Alarm | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
 
 def train_step(
-    state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World, *, wants_stop: bool = False
+    state: TrainState, micro_batches: Iterable[tuple[Tensor, Tensor]], world: World, *, asked: Asked = Asked.NOTHING
 ) -> StepResult:
     """Take one step over this rank's micro-batches, all ranks together.
 
-    A rank's wish to stop travels with the loss and the loads, so that agreeing on it costs no message of its own.
+    What a rank was asked to do travels with the loss and the loads, so that agreeing on it costs no message of its own.
+    A step that gives an alarm may leave the weights alone; its batch counts as used.
     """
     clock = Stopwatch(world.device)
     state.shards.settle()
     state.model.train()
     loss = forward_backward(state, micro_batches, world)
     counts = state.model.router_counts()
-    sums = torch.cat((loss.double()[None], counts.flatten().double(), counts.new_tensor([wants_stop]).double()))
+    asks = counts.new_tensor([asked == kind for kind in Asked]).double()
+    sums = torch.cat((loss.double()[None], asks, counts.flatten().double()))
     world.sum(sums)
     state.model.reset_router_counts()
     gradients = state.shards.collect()
     clock.lap("forward_backward")
     norms = clip_gradients(state, gradients, state.config.optimizer.gradient_clip)
+    loads = sums[1 + len(asks) :].view_as(counts)
     rates, share = set_learning_rates(state)
-    state.muon.step(gradients)
-    state.adamw.step(gradients)
-    state.shards.publish()
-    state.balancer.step(sums[1:-1].view_as(counts), share)
+    # Sums over all ranks are the same on each, so each judges alike.
+    loss_now, norm_now = torch.stack((sums[0], norms[""].double())).tolist()
+    alarm = judge(state.config.watch, loss_now, norm_now, state.recent_losses)
+    if alarm is None or not alarm.spares_weights:
+        state.muon.step(gradients)
+        state.adamw.step(gradients)
+        state.shards.publish()
+        state.balancer.step(loads, share)
+        state.recent_losses.append(loss_now)
     state.model.zero_grad(set_to_none=True)
     state.tokens += state.phase.tokens_per_step
     state.step += 1
-    host = torch.cat((sums, torch.stack(list(norms.values())).double())).cpu()
+    host = torch.cat((sums[1:], torch.stack(list(norms.values())).double())).cpu()
     clock.lap("optimizer")
-    sums, values = host.split((sums.numel(), len(norms)))
+    asks, loads, values = host.split((len(asks), loads.numel(), len(norms)))
     return StepResult(
-        loss=sums[0].item(),
-        counts=sums[1:-1].view_as(counts).long(),
+        loss=loss_now,
+        counts=loads.view_as(counts).long(),
         gradient_norms=dict(zip(norms, values.tolist(), strict=True)),
         learning_rates=rates,
-        wants_stop=sums[-1].item() > 0,
+        asked=max(kind for kind, count in zip(Asked, asks.tolist(), strict=True) if count),
+        alarm=alarm,
         seconds=clock.laps,
     )
 

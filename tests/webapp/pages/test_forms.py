@@ -46,7 +46,6 @@ def test_cleared_box_means_no():
         ("optimizer.weight_decay", "x", "Write a number such as"),
         ("train.precision", "fp7", "fp32"),
         ("model.num_key_value_heads", "3", "Must divide num_attention_heads"),
-        ("train.micro_batch_size", "7", "Must divide"),
         ("train.phases", "[{", "JSON list"),
         ("train.phases", '[{"name": "a", "stepps": 3}]', "no such field"),
     ],

@@ -8,6 +8,7 @@ from django.db import transaction
 
 from webapp.runs import services, states
 from webapp.runs.models import Outcome, RunState
+from webapp.runs.selectors import waiting_runs
 
 
 def report(run, attempt, name, **more):
@@ -106,10 +107,20 @@ def test_trainer_stopped_on_request_stops_the_run(run, start, operator):
     assert run.state == RunState.STOPPED
 
 
-def test_trainer_that_steps_aside_for_a_shutdown_returns_to_the_queue(run, start):
-    report(run, start(run), "stopped")
+@pytest.mark.parametrize("word", ["stopped", "preempted"])
+def test_trainer_that_saved_and_made_way_is_preempted_and_waits_for_its_turn(run, start, word):
+    report(run, start(run), word)
     leave(run, exit_code=0)
-    assert run.state == RunState.QUEUED
+    assert (run.state, run.restarts) == (RunState.PREEMPTED, 0)
+    assert list(waiting_runs()) == [run]
+
+
+def test_trainer_preempted_while_it_is_asked_to_stop_stops(run, start, operator):
+    attempt = start(run)
+    services.request_stop(run, actor=operator)
+    report(run, attempt, "preempted")
+    leave(run, exit_code=0)
+    assert run.state == RunState.STOPPED
 
 
 def test_killed_while_stopping_counts_as_stopped(run, start, operator):

@@ -5,13 +5,14 @@ import math
 import pytest
 import torch
 
+from zaya_model.train.asked import Asked
 from zaya_model.train.cost import router_scalars, step_scalars
 from zaya_model.train.step import StepResult
 
 
 def result(**fields: object) -> StepResult:
     standard = {"loss": 2.5, "counts": torch.tensor([[4, 4, 0]]), "gradient_norms": {"": 3.0, "router": 0.1}}
-    standard |= {"learning_rates": {"muon": 1e-3}, "wants_stop": False, "seconds": {"data": 0.5, "optimizer": 1.5}}
+    standard |= {"learning_rates": {"muon": 1e-3}, "asked": Asked.NOTHING, "seconds": {"data": 0.5, "optimizer": 1.5}}
     return StepResult(**{**standard, **fields})
 
 

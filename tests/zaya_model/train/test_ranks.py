@@ -167,6 +167,26 @@ def test_a_rank_that_dies_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Pat
     assert events(tmp_path / "run")[-1] == "peer_lost"
 
 
+def test_a_rank_that_was_stopped_is_named_with_the_stacks_of_the_others_and_ended(tiny: Tiny, tmp_path: Path) -> None:
+    config = tiny(
+        parallel__processes_per_node=2, train__steps=1_000_000, checkpoint__every_steps=0, watch__stall_seconds=3.0
+    )
+    process = start(config, tmp_path / "run", "--attempt", "1")
+    try:
+        wait_for_a_step(tmp_path / "run")
+        stopped = second_rank(process.pid)
+        os.kill(stopped, signal.SIGSTOP)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert process.returncode != 0
+    told = next(r for r in records(tmp_path / "run", "event") if r["name"] == "stalled")
+    assert "process 1 gives no sign of life" in told["text"]
+    assert told["data"]["silent"] == [1]
+    assert "most recent call first" in errors
+    assert not Path(f"/proc/{stopped}").exists()
+
+
 def second_rank(launcher: int) -> int:
     """The process that torchrun started as rank 1."""
     children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()

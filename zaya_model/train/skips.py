@@ -1,0 +1,54 @@
+"""Which data a run leaves out: batches after which training went wrong and went back.
+
+Kept in the run folder, apart from the checkpoints, so that the data of any step is a function of the step alone, from
+whatever checkpoint a run goes on.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from zaya_model.errors import DataError
+
+_NAME = "skipped.json"
+
+
+@dataclass(frozen=True)
+class Skip:
+    """From the step after `after_step` on, read `batches` further."""
+
+    after_step: int
+    batches: int
+
+
+def read_skips(run_dir: Path) -> list[Skip]:
+    """All of a run, oldest first. Raises DataError for a file that cannot be read."""
+    path = run_dir / _NAME
+    try:
+        return [Skip(**entry) for entry in json.loads(path.read_text())]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{path} cannot be read ({error}); without it the run would see other data.") from error
+
+
+def add_skip(run_dir: Path, skip: Skip) -> None:
+    """Put one more on disk, whole or not at all."""
+    path = run_dir / _NAME
+    temporary = path.with_name(f"{_NAME}.new")
+    with temporary.open("w") as file:
+        json.dump([asdict(each) for each in [*read_skips(run_dir), skip]], file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def forget_skips(run_dir: Path) -> None:
+    """A run that starts afresh reads all of its data."""
+    (run_dir / _NAME).unlink(missing_ok=True)
+
+
+def batch_of(skips: list[Skip], step: int) -> int:
+    """The batch that the step after `step` steps done reads."""
+    return step + sum(skip.batches for skip in skips if skip.after_step <= step)
