@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -133,7 +133,22 @@ class Trainer:
                     os.kill(pid, number)
 
 
-def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0.1") -> Trainer:
+def beginning(placement: "Placement", runs_dir: Path) -> list[str]:
+    """The flags that say from which checkpoint to go on; none for a first attempt, which has nothing to go on from."""
+    attempt, run = placement.attempt, placement.attempt.run
+    flags = []
+    if attempt.resume_step is not None:
+        flags += ["--resume", str(attempt.resume_step)]
+    elif attempt.number > 1:
+        flags += ["--resume"]
+    if run.parent_id is not None:
+        flags += ["--from", str(runs_dir / str(run.parent_id) / "checkpoints" / f"step-{run.parent_step:08d}")]
+    return flags
+
+
+def start(
+    place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0.1", flags: Sequence[str] = ()
+) -> Trainer:
     """Start a trainer in a session of its own. Raises LaunchError with what to do."""
     try:
         for folder in (place.record, place.log):
@@ -142,7 +157,7 @@ def start(place: Place, config: Mapping[str, Any], *, first_node: str = "127.0.0
         config_file = _write_config(place, config)
         with place.log.open("ab") as log:
             process = subprocess.Popen(
-                ["sh", "-c", _SHELL, "sh", *command(place, config, config_file, first_node=first_node)],
+                ["sh", "-c", _SHELL, "sh", *command(place, config, config_file, first_node=first_node), *flags],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -202,9 +217,7 @@ def command(place: Place, config: Mapping[str, Any], config_file: Path, *, first
             f"--rdzv-conf=is_host={int(place.node_rank == 0)}",
         ]  # fmt: skip
     verb = ["-m", "zaya_model", "train", str(config_file), "--run-dir", str(place.run_dir)]
-    # A first attempt has nothing to go on from, and need not say so.
-    resume = ["--resume"] if place.attempt > 1 else []
-    return [*launcher, *verb, *resume, "--attempt", str(place.attempt)]
+    return [*launcher, *verb, "--attempt", str(place.attempt)]
 
 
 def running() -> dict[Place, list[int]]:

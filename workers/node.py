@@ -94,7 +94,8 @@ class Agent:
         if not services.placement_started(placement):
             return
         try:
-            launcher.start(place, run.config, first_node=_first_node(placement))
+            flags = launcher.beginning(placement, self.runs_dir)
+            launcher.start(place, run.config, first_node=_first_node(placement), flags=flags)
         except LaunchError as error:
             services.fail_run(run, str(error))
 

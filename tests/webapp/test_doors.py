@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 PUBLIC = {"healthz", "login", "logout"}
-NUMBERS = {"run_id": 1, "token_id": 1, "layer": 0, "name": "test-node", "part": "head"}
+NUMBERS = {"run_id": 1, "step": 1, "token_id": 1, "layer": 0, "name": "test-node", "part": "head"}
 
 
 def pages() -> list[str]:
@@ -63,7 +63,7 @@ def test_viewer_may_change_nothing(viewer, run, node, method, path):
 
     _, token = create_token(user=viewer, name="t")
     path = path.replace("/runs/1/", f"/runs/{run.pk}/")
-    body = json.dumps({"name": "x", "preset": "tiny-cpu"})
+    body = json.dumps({"name": "x", **({"step": 1} if path.endswith("/fork") else {"preset": "tiny-cpu"})})
     answer = Client().generic(
         method.upper(), path, body, content_type="application/json", headers={"Authorization": f"Bearer {token}"}
     )

@@ -9,6 +9,7 @@ from ninja.errors import HttpError
 from pydantic import ConfigDict, Field
 
 from webapp.api.auth import require_operator
+from webapp.checkpoints import services as checkpoints
 from webapp.runs import selectors, services
 from webapp.runs.models import Priority, Run
 from zaya_model.errors import ConfigError, Problem
@@ -27,6 +28,19 @@ class NewRun(Schema):
     overrides: dict[str, Any] = Field({}, description='Fields to change: {"train.steps": 500}.')
     config: dict[str, Any] | None = Field(None, description="A whole config instead of a preset.")
     tags: list[str] = []
+    notes: str = ""
+    priority: Priority = Priority.NORMAL
+
+
+class Fork(Schema):
+    """What is asked for: a checkpoint of a run, with some fields of its config changed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1, max_length=200)
+    step: int = Field(ge=0, description="Of a whole checkpoint; see GET /runs/{id}/checkpoints.")
+    overrides: dict[str, Any] = Field({}, description='Fields to change: {"optimizer.muon_learning_rate": 3e-4}.')
+    tags: list[str] | None = Field(None, description="The parent's where it is left out.")
     notes: str = ""
     priority: Priority = Priority.NORMAL
 
@@ -87,10 +101,23 @@ def stop_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
 
 
 @router.post("/{int:run_id}/resume")
-def resume_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
-    """Queue an ended run again; it goes on from its last whole checkpoint."""
-    user = require_operator(request)
-    return describe(services.resume_run(get_run(run_id), actor=user))
+def resume_run(request: HttpRequest, run_id: int, step: int | None = None) -> dict[str, Any]:
+    """Queue an ended run again; it goes on from its last whole checkpoint, or from the one of `step`."""
+    user, run = require_operator(request), get_run(run_id)
+    if step is not None:
+        return describe(checkpoints.resume_from(run, step, actor=user))
+    return describe(services.resume_run(run, actor=user))
+
+
+@router.post("/{int:run_id}/fork", response={201: dict})
+def fork_run(request: HttpRequest, run_id: int, body: Fork) -> Status:
+    """Queue a new run that begins with a checkpoint of this one."""
+    user, parent = require_operator(request), get_run(run_id)
+    run = checkpoints.fork_run(
+        parent, body.step, owner=user, name=body.name, config=build(parent.config, body.overrides),
+        tags=parent.tags if body.tags is None else body.tags, notes=body.notes, priority=body.priority,
+    )  # fmt: skip
+    return Status(201, describe(run))
 
 
 @router.get("/{int:run_id}/events")
@@ -133,6 +160,8 @@ def describe(run: Run) -> dict[str, Any]:
         "priority": run.priority,
         "step": run.step,
         "total_steps": run.total_steps,
+        "parent": run.parent_id,
+        "parent_step": run.parent_step,
         "created_at": run.created_at,
         "started_at": run.started_at,
         "ended_at": run.ended_at,

@@ -15,6 +15,9 @@ class CheckpointStatus(models.TextChoices):
     REMOVED = "removed", "Removed"
 
 
+USABLE = (CheckpointStatus.DURABLE, CheckpointStatus.VERIFIED)
+
+
 class Checkpoint(models.Model):
     """The state of a run at one step, in one folder."""
 
@@ -36,3 +39,8 @@ class Checkpoint(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run_id} step {self.step} {self.status}"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a run can go on from it."""
+        return self.status in USABLE

@@ -1,13 +1,23 @@
-"""Follow what the trainer says of its checkpoints."""
+"""Follow what the trainer says of its checkpoints, and let runs go on from them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from webapp.checkpoints.models import Checkpoint, CheckpointStatus
-from webapp.runs.models import Run
+from webapp.accounts.models import User
+from webapp.checkpoints.models import USABLE, Checkpoint, CheckpointStatus
+from webapp.runs import services as runs
+from webapp.runs.models import Priority, Run
+from webapp.runs.states import NotAllowed
 from webapp.text import storable
+from zaya_model.config import RunConfig
+from zaya_model.errors import ConfigError, Problem
 
 _MEASURED = ("bytes", "seconds", "stall_seconds")
+# Fields of the model that change what is computed, but no weight's shape.
+_WITHOUT_WEIGHTS = {
+    "skip", "max_position_embeddings", "rope_theta", "partial_rotary_factor", "layer_types", "sliding_window",
+    "sliding_rope_theta", "rms_norm_eps", "pad_token_id", "initializer_range", "key_temperature",
+}  # fmt: skip
 
 
 def record_checkpoint(run: Run, record: Mapping[str, Any]) -> None:
@@ -27,3 +37,47 @@ def record_checkpoint(run: Run, record: Mapping[str, Any]) -> None:
     Checkpoint.objects.update_or_create(
         run=run, step=record["step"], defaults=values, create_defaults={**values, "created_at": record["time"]}
     )
+
+
+def resume_from(run: Run, step: int, *, actor: User) -> Run:
+    """Queue an ended run again, to go on from one of its checkpoints; newer ones are set aside.
+
+    Raises NotAllowed, also where that checkpoint cannot be used.
+    """
+    usable_checkpoint(run, step)
+    return runs.resume_run(run, actor=actor, step=step)
+
+
+def fork_run(
+    parent: Run, step: int, *, owner: User, name: str, config: RunConfig, tags: Iterable[str] = (), notes: str = "",
+    priority: Priority = Priority.NORMAL,
+) -> Run:  # fmt: skip
+    """Queue a new run that begins with a checkpoint of another: its weights, momenta, step and place in the data.
+
+    Raises NotAllowed where that checkpoint cannot be used, ConfigError for a field that does not fit it.
+    """
+    usable_checkpoint(parent, step)
+    if problems := list(misfits(parent, step, config)):
+        raise ConfigError(problems)
+    return runs.create_run(
+        owner=owner, name=name, preset=parent.preset, config=config, tags=tags, notes=notes, priority=priority,
+        parent=parent, parent_step=step,
+    )  # fmt: skip
+
+
+def misfits(parent: Run, step: int, config: RunConfig) -> Iterator[Problem]:
+    """What keeps a config from going on with a run's checkpoint."""
+    for field, value in config.model.model_dump(mode="json").items():
+        was = parent.config["model"].get(field, value)
+        if field not in _WITHOUT_WEIGHTS and value != was:
+            yield Problem(f"model.{field}", f"must stay {was}, the checkpoint's weights are made for it")
+    if config.train.steps <= step:
+        yield Problem("train.steps", f"must be above {step:,}, where it begins")
+
+
+def usable_checkpoint(run: Run, step: int) -> Checkpoint:
+    """The checkpoint of a step that is whole and there. Raises NotAllowed."""
+    found = run.checkpoints.filter(step=step, status__in=USABLE).first()
+    if found is None:
+        raise NotAllowed(f"Run {run.pk} has no whole checkpoint of step {step:,}; choose one from its table.")
+    return found

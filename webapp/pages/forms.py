@@ -2,7 +2,7 @@
 
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -128,6 +128,12 @@ def _check(form: RunForm, inputs: Mapping[str, Input]) -> None:
             form.config = load_preset(form.preset, overrides)
         except ConfigError as error:
             problems = error.problems
+    add_problems(form, problems)
+
+
+def add_problems(form: RunForm, problems: Sequence[Problem]) -> None:
+    """Put each problem at its field."""
+    inputs = {entry.name: entry for entry in [*form.front, *(e for section in form.sections for e in section.inputs)]}
     for problem in problems:
         # A problem inside a list belongs to the field that holds the list.
         name = ".".join(problem.path.split(".")[:2])

@@ -17,6 +17,7 @@ from webapp.pages.forms import RunForm, build_form
 from webapp.pages.summary import summarise
 from webapp.runs import selectors, services, states
 from webapp.runs.models import Priority, Run, RunState
+from zaya_model.config import RunConfig
 from zaya_model.errors import ConfigError
 from zaya_model.plan import count_parameters, estimate_memory
 from zaya_model.presets import build, load_preset, preset_names, preset_summary, to_toml
@@ -51,8 +52,8 @@ def new_run(request: HttpRequest) -> HttpResponse:
     """The form; a POST queues the run or shows what is wrong, with all that was typed."""
     require_operator(request.user, to="start runs")
     if request.method == "GET":
-        return render(request, "runs/new.html", _form_context(_empty_form(request)))
-    form = build_form(_preset_of(request.POST.get("preset", "")), request.POST)
+        return render(request, "runs/new.html", form_context(_empty_form(request)))
+    form = build_form(preset_of(request.POST.get("preset", "")), request.POST)
     if not form.name.strip():
         form.name_error = "Give the run a name, so that you find it again."
     if form.config is not None and not form.has_errors:
@@ -65,15 +66,15 @@ def new_run(request: HttpRequest) -> HttpResponse:
             form.general_errors += error.messages
         else:
             return redirect("run", run.pk)
-    return render(request, "runs/new.html", _form_context(form), status=422)
+    return render(request, "runs/new.html", form_context(form), status=422)
 
 
 @require_POST
 def plan_run(request: HttpRequest) -> HttpResponse:
-    """What the form as typed would need; asked while typing."""
-    return render(
-        request, "runs/_plan.html", _form_context(build_form(_preset_of(request.POST["preset"]), request.POST))
-    )
+    """What the form as typed would need, and what it changes of the run it comes from; asked while typing."""
+    parent = get_run(int(request.POST["parent"])) if request.POST.get("parent", "").isdecimal() else None
+    form = build_form(preset_of(request.POST.get("preset", "")), request.POST)
+    return render(request, "runs/_plan.html", form_context(form, parent))
 
 
 @require_GET
@@ -87,7 +88,7 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
         "events": selectors.timeline(run),
         "layers": range(run.config["model"]["num_hidden_layers"]),
         "config_toml": _toml(run),
-        "differences": _differences(run),
+        "differences": _from_preset(run),
     }
     return render(request, "runs/run.html", context)
 
@@ -98,7 +99,7 @@ def run_fragment(request: HttpRequest, run_id: int, part: str) -> HttpResponse:
     run = get_run(run_id)
     contexts: dict[str, Any] = {
         "head": lambda: _head_context(request, run),
-        "checkpoints": lambda: {"run": run, "checkpoints": list_checkpoints(run)},
+        "checkpoints": lambda: {**_head_context(request, run), "checkpoints": list_checkpoints(run)},
         "timeline": lambda: {"run": run, "events": selectors.timeline(run)},
     }
     if part not in contexts:
@@ -141,23 +142,29 @@ def _empty_form(request: HttpRequest) -> RunForm:
     like = request.GET.get("like", "")
     if like.isdecimal():
         run = get_run(int(like))
-        preset = run.preset if run.preset in preset_names() else preset_names()[0]
-        try:
-            config = build(run.config)
-        except ConfigError:
-            config = None
         kept = {"name": f"{run.name} again", "tags": ", ".join(run.tags), "priority": str(run.priority), **kept}
-        return build_form(preset, kept, config)
-    return build_form(_preset_of(request.GET.get("preset", "")), kept)
+        return build_form(preset_of(run.preset), kept, known_config(run))
+    return build_form(preset_of(request.GET.get("preset", "")), kept)
 
 
-def _preset_of(name: str) -> str:
+def known_config(run: Run) -> RunConfig | None:
+    """The run's config, unless it is of a version this one does not know."""
+    try:
+        return build(run.config)
+    except ConfigError:
+        return None
+
+
+def preset_of(name: str) -> str:
+    """A preset that exists: the one of this name, or the smallest."""
     return name if name in preset_names() else preset_names()[0]
 
 
-def _form_context(form: RunForm) -> dict[str, Any]:
+def form_context(form: RunForm, parent: Run | None = None) -> dict[str, Any]:
+    """What the form's page and its plan show; of a fork also what differs from its parent."""
     context: dict[str, Any] = {
         "form": form,
+        "parent": parent,
         "presets": [(name, preset_summary(name)) for name in preset_names()],
         "priorities": Priority.choices,
     }
@@ -168,6 +175,8 @@ def _form_context(form: RunForm) -> dict[str, Any]:
             "tokens_per_step": form.config.tokens_per_step,
             "tokens": form.config.tokens_per_step * form.config.train.steps,
         }
+        if parent is not None:
+            context["changes"] = _differences(parent.config, form.config.model_dump(mode="json"))
     return context
 
 
@@ -187,14 +196,17 @@ def _toml(run: Run) -> str:
         return f"# This config is of another version: {error}"
 
 
-def _differences(run: Run) -> list[tuple[str, Any, Any]]:
-    """Fields that differ from the preset: name, the preset's value, this run's value."""
+def _from_preset(run: Run) -> list[tuple[str, Any, Any]]:
     if run.preset not in preset_names():
         return []
-    base = load_preset(run.preset).model_dump(mode="json")
+    return _differences(load_preset(run.preset).model_dump(mode="json"), run.config)
+
+
+def _differences(base: dict[str, Any], config: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Fields that differ: name, value in `base`, value in `config`."""
     return [
         (f"{section}.{name}", base.get(section, {}).get(name), value)
-        for section, fields in run.config.items()
+        for section, fields in config.items()
         for name, value in fields.items()
         if base.get(section, {}).get(name) != value
     ]

@@ -3,7 +3,7 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from webapp.pages import account, charts, fleet, live, runs
+from webapp.pages import account, charts, fleet, forks, live, runs
 
 urlpatterns = [
     path("", runs.run_list, name="runs"),
@@ -13,6 +13,8 @@ urlpatterns = [
     path("runs/<int:run_id>/parts/<slug:part>", runs.run_fragment, name="run-part"),
     path("runs/<int:run_id>/stop", runs.stop_run, name="stop-run"),
     path("runs/<int:run_id>/resume", runs.resume_run, name="resume-run"),
+    path("runs/<int:run_id>/resume/<int:step>", forks.resume_from, name="resume-from"),
+    path("runs/<int:run_id>/fork/<int:step>", forks.fork_run, name="fork-run"),
     path("runs/<int:run_id>/charts", charts.chart_figures, name="run-charts"),
     path("runs/<int:run_id>/router", charts.router_figures, name="run-router"),
     path("runs/<int:run_id>/log", charts.log_lines, name="run-log"),

@@ -60,6 +60,11 @@ class Run(models.Model):
     reason = models.TextField(blank=True, help_text="Why it is in this state, in one sentence.")
     restarts = models.PositiveIntegerField(default=0, help_text="Automatic restarts used since it was last queued.")
     step = models.BigIntegerField(default=0, help_text="Optimiser steps done.")
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="forks")
+    parent_step = models.BigIntegerField(null=True, blank=True, help_text="Its parent's checkpoint it began with.")
+    resume_step = models.BigIntegerField(
+        null=True, blank=True, help_text="Checkpoint the next start goes on from; the newest where it is empty."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     queued_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
@@ -98,6 +103,7 @@ class Attempt(models.Model):
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
+    resume_step = models.BigIntegerField(null=True, blank=True, help_text="Checkpoint it was told to go on from.")
     from_step = models.BigIntegerField(null=True, blank=True, help_text="Step it went on from, as the trainer said.")
     reported = models.CharField(max_length=16, blank=True, choices=Outcome, help_text="What the trainer said last.")
     outcome = models.CharField(max_length=16, blank=True, choices=Outcome)

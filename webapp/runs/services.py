@@ -29,8 +29,13 @@ def create_run(
     tags: Iterable[str] = (),
     notes: str = "",
     priority: Priority = Priority.NORMAL,
+    parent: Run | None = None,
+    parent_step: int | None = None,
 ) -> Run:
-    """Queue a new run. Raises Django's ValidationError naming the field at fault."""
+    """Queue a new run, which may begin with a checkpoint of another; whether that fits is the caller's to know.
+
+    Raises Django's ValidationError naming the field at fault.
+    """
     run = Run(
         owner=owner,
         name=_UNPRINTABLE.sub(" ", name).strip(),
@@ -41,10 +46,16 @@ def create_run(
         priority=priority,
         state=RunState.QUEUED,
         queued_at=timezone.now(),
+        parent=parent,
+        parent_step=parent_step,
+        step=parent_step or 0,
     )
     run.full_clean()
     run.save()
-    Event.objects.create(run=run, time=run.queued_at, name="queued", text="Waits for a free node.", actor=owner)
+    text = "Waits for a free node."
+    if parent is not None:
+        text = f"Waits for a free node, to go on from step {parent_step:,} of run {parent.pk}."
+    Event.objects.create(run=run, time=run.queued_at, name="queued", text=text, actor=owner)
     messages.publish(run.pk, {"state", "events"})
     messages.call_scheduler()
     return run
@@ -65,12 +76,16 @@ def request_stop(run: Run, *, actor: User) -> Run:
 
 
 @transaction.atomic
-def resume_run(run: Run, *, actor: User) -> Run:
-    """Queue an ended run again; it goes on from its last whole checkpoint. Raises NotAllowed."""
+def resume_run(run: Run, *, actor: User, step: int | None = None) -> Run:
+    """Queue an ended run again; it goes on from its last whole checkpoint, or from the one of `step`.
+
+    Raises NotAllowed.
+    """
     run = states.lock_run(run.pk)
-    run.restarts = 0
-    run.save(update_fields=["restarts"])
-    states.move(run, "resume", "Waits for a free node to go on from the last checkpoint.", actor=actor)
+    run.restarts, run.resume_step = 0, step
+    run.save(update_fields=["restarts", "resume_step"])
+    where = "the last checkpoint" if step is None else f"the checkpoint of step {step:,}"
+    states.move(run, "resume", f"Waits for a free node to go on from {where}.", actor=actor)
     messages.call_scheduler()
     return run
 
@@ -78,7 +93,10 @@ def resume_run(run: Run, *, actor: User) -> Run:
 def allocate(run: Run, nodes: list[Node]) -> Attempt:
     """Give a locked, queued run its gang of nodes, inside the caller's transaction."""
     number = (run.attempts.aggregate(last=Max("number"))["last"] or 0) + 1
-    attempt = Attempt.objects.create(run=run, number=number)
+    attempt = Attempt.objects.create(run=run, number=number, resume_step=run.resume_step)
+    # Should it die, it goes on from what it saved itself.
+    run.resume_step = None
+    run.save(update_fields=["resume_step"])
     Placement.objects.bulk_create(Placement(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes))
     names = ", ".join(node.name for node in nodes)
     states.move(run, "allocate", f"Attempt {number} starts on {names}.", attempt=number)

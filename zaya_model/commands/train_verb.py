@@ -19,6 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume", nargs="?", const="latest", metavar="STEP", help="go on from the newest whole checkpoint, or STEP"
     )
+    parser.add_argument(
+        "--from", dest="origin", type=Path, metavar="FOLDER",
+        help="begin with this checkpoint of another run, its step included, where this run has none of its own",
+    )  # fmt: skip
     parser.add_argument("--attempt", type=int, help="number of this start; the next free one by default")
 
 
@@ -29,6 +33,8 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
             raise ZayaError(f"--resume takes a step number or nothing, not {arguments.resume!r}.")
         if is_first := int(os.environ.get("RANK", 0)) == 0:
             write_config(arguments.run_dir, config)
+            if arguments.origin:
+                take_over(arguments.origin, arguments.run_dir)
     except ZayaError as error:
         journal_failure(arguments, error)
         raise
@@ -38,8 +44,18 @@ def run(arguments: argparse.Namespace) -> dict[str, object]:
 
     from zaya_model.train.loop import train
 
-    ended = train(config, arguments.run_dir, resume=arguments.resume, attempt=arguments.attempt)
+    resume = arguments.resume or ("latest" if arguments.origin else None)
+    ended = train(config, arguments.run_dir, resume=resume, attempt=arguments.attempt)
     return {"ended": ended, "run_dir": str(arguments.run_dir)}
+
+
+def take_over(origin: Path, run_dir: Path) -> None:
+    """Begin with another run's checkpoint, leaving out the data that run left out. Raises ZayaError."""
+    from zaya_model.checkpoint.adopt import adopt
+    from zaya_model.train.skips import copy_skips
+
+    step = adopt(origin, run_dir)
+    copy_skips(origin.parents[1], run_dir, up_to=step)
 
 
 def write_config(run_dir: Path, config: RunConfig) -> None:

@@ -44,6 +44,14 @@ def add_skip(run_dir: Path, skip: Skip) -> None:
     temporary.replace(path)
 
 
+def copy_skips(origin: Path, run_dir: Path, *, up_to: int) -> None:
+    """Leave out what another run left out until the step that this one begins with."""
+    if not (run_dir / _NAME).exists():
+        for skip in read_skips(origin):
+            if skip.after_step <= up_to:
+                add_skip(run_dir, skip)
+
+
 def forget_skips(run_dir: Path) -> None:
     """A run that starts afresh reads all of its data."""
     (run_dir / _NAME).unlink(missing_ok=True)

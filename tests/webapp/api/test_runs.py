@@ -1,6 +1,7 @@
 """Runs over REST: create, list, show, stop, resume; and what is refused, with which sentence."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -144,3 +145,28 @@ def test_schema_explains_every_field(ask):
 def test_api_describes_itself(client, operator, ask):
     _, document = ask("GET", "/openapi.json")
     assert "/api/v1/runs/{run_id}/stop" in document["paths"]
+
+
+@pytest.fixture
+def checkpoint(run):
+    from webapp.checkpoints.services import record_checkpoint
+
+    record_checkpoint(run, {"status": "verified", "step": 5, "attempt": 1, "time": datetime.now(UTC)})
+
+
+def test_a_fork_begins_with_a_checkpoint_and_changes_what_it_says(ask, run, checkpoint):
+    body = {"name": "b", "step": 5, "overrides": {"train.steps": 9}}
+    status, made = ask("POST", f"/runs/{run.pk}/fork", body)
+    assert (status, made["parent"], made["parent_step"], made["total_steps"]) == (201, run.pk, 5, 9)
+
+
+def test_a_fork_of_another_shape_is_refused_at_its_field(ask, run, checkpoint):
+    body = {"name": "b", "step": 5, "overrides": {"model.num_experts": 4}}
+    status, said = ask("POST", f"/runs/{run.pk}/fork", body)
+    assert (status, said["problems"][0]["path"]) == (422, "model.num_experts")
+
+
+def test_resuming_from_a_checkpoint_that_is_not_there_is_refused_with_a_sentence(ask, run):
+    ask("POST", f"/runs/{run.pk}/stop")
+    status, said = ask("POST", f"/runs/{run.pk}/resume?step=4")
+    assert (status, "no whole checkpoint of step 4" in said["detail"]) == (409, True)
