@@ -39,6 +39,8 @@ class Points(NamedTuple):
 
     def split(self, most: int) -> list[Self]:
         """Even pieces of at most so many points."""
+        if len(self.step) <= most:
+            return [self]
         pieces = [np.array_split(column, -(-len(self.step) // most)) for column in self]
         return [type(self)(*columns) for columns in zip(*pieces, strict=True)]
 

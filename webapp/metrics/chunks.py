@@ -90,8 +90,10 @@ def merge(run_id: int, series: Collection[int]) -> None:
                 row = _bucket_row(at, children)
                 rows.append(row)
                 covered += [(child_id, row[4]) for child_id in ids]
-        _drop(run_id, series, merged)
-        _cover(run_id, series, covered)
+        if merged:
+            _drop(run_id, series, merged)
+        if covered:
+            _cover(run_id, series, covered)
         _insert(rows)
 
 

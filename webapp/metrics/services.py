@@ -156,8 +156,8 @@ def _keep_last(series: Mapping[str, int], tracks: Mapping[tuple[str, int], Track
         sql.execute(
             "UPDATE metrics_series SET last_step = new.step, last_value = new.value, batches = batches + 1 "
             "FROM unnest(%s::int8[], %s::int8[], %s::float8[]) AS new (id, step, value) "
-            # Not all in the same batch: thousands of series would make one of sixteen slow.
-            "WHERE metrics_series.id = new.id RETURNING new.id, (batches + new.id) %% %s = 0",
+            # By the hundred, not all in one batch: thousands of series would make each sixteenth slow.
+            "WHERE metrics_series.id = new.id RETURNING new.id, (batches + new.id / 100) %% %s = 0",
             [list(last), *map(list, zip(*last.values(), strict=True)), chunks.FAN],
         )
         return {series_id for series_id, is_due in sql if is_due}
