@@ -82,6 +82,7 @@ def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
         {
             "number": attempt.number,
             "from_step": attempt.from_step,
+            "last_step": attempt.last_step,
             "outcome": attempt.outcome,
             "reason": attempt.reason,
             "created_at": attempt.created_at,
@@ -90,7 +91,9 @@ def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
         }
         for attempt in run.attempts.prefetch_related("placements__node")
     ]
-    return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts}
+    found = selectors.goodput(run)
+    held = {"share": found.share, "device_seconds": found.held_seconds, "lost_steps": found.lost_steps}
+    return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts, "goodput": held}
 
 
 @router.post("/{int:run_id}/stop")

@@ -1,5 +1,6 @@
 """Pages of runs: the list, a new one, one run, and the buttons on it."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -183,7 +184,7 @@ def form_context(form: RunForm, parent: Run | None = None) -> dict[str, Any]:
 def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
     return {
         "run": run,
-        "summary": summarise([run])[0],
+        "summary": replace(summarise([run])[0], goodput=selectors.goodput(run)),
         "may_stop": request.user.can_operate and (states.may(run, "ask_to_stop") or states.may(run, "cancel")),
         "may_resume": request.user.can_operate and states.may(run, "resume"),
     }
