@@ -1,28 +1,15 @@
 """The main job as a person does it, in a real browser against the real thing."""
 
-import os
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import find_browser
 from tests.stack import SMALL, Stack
 
 pytestmark = pytest.mark.browser
 PATIENCE = 60_000
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = find_browser()
-    if path is None and not os.environ.get("CI"):
-        pytest.skip("no Chromium is installed: `python -m tests.browser` installs one")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -45,6 +45,11 @@ def list_keys(run: Run) -> list[str]:
     return list(Series.objects.filter(run=run).order_by("key").values_list("key", flat=True))
 
 
+def count_keys(run: Run) -> int:
+    """How many scalars a run has by now."""
+    return Series.objects.filter(run=run).count()
+
+
 def last_values(runs: Sequence[Run], keys: Sequence[str]) -> dict[int, dict[str, float]]:
     """The newest value of some scalars, by run and key."""
     found: dict[int, dict[str, float]] = {run.pk: {} for run in runs}

@@ -11,8 +11,6 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.checkpoints.selectors import list_checkpoints
 from webapp.fleet.selectors import usable_nodes
-from webapp.metrics.figures import CHARTS
-from webapp.metrics.selectors import list_keys
 from webapp.pages.access import require_operator
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.summary import summarise
@@ -83,8 +81,6 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run, live."""
     run = get_run(run_id)
     context = _head_context(request, run) | {
-        "charts": CHARTS,
-        "other_keys": [key for key in list_keys(run) if not any(key in chart.keys for chart in CHARTS)],
         "checkpoints": list_checkpoints(run),
         "events": selectors.timeline(run),
         "layers": range(run.config["model"]["num_hidden_layers"]),

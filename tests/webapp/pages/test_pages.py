@@ -83,7 +83,7 @@ def test_charts_are_strict_json_whatever_was_measured(operator, run, start, log_
     log_metrics(run, 1, loss=[(1, float("nan")), (2, float("inf"))])
     answer = browser_of(operator).get(f"/runs/{run.pk}/charts?ids=loss&ids=unknown&smoothing=0.9&x=tokens")
     assert b"NaN" not in answer.content.replace(b'"NaN"', b"")
-    assert set(answer.json()) == {"loss", "unknown"}
+    assert set(answer.json()["figures"]) == {"loss", "unknown"}
 
 
 def test_new_run_is_queued_by_the_form(operator, browser_of):
