@@ -144,7 +144,7 @@ class Stack:
             "lines": len(records),
         }
         ((points,),) = self.query(
-            "SELECT count(*) FROM metrics_point JOIN metrics_series s ON s.id = series_id WHERE s.run_id = %s", run
+            "SELECT coalesce(sum(count), 0)::int FROM metrics_chunk WHERE run_id = %s AND level <= 2", run
         )
         ((loads,),) = self.query("SELECT count(*) FROM metrics_router WHERE run_id = %s", run)
         ((lines,),) = self.query(

@@ -48,6 +48,7 @@ def _folder(text: str) -> Path:
 SETTINGS = (
     Setting("DATA", _folder, "./var", "Folder of everything this machine keeps: runs, embedded servers, keys."),
     Setting("DATABASE_URL", str, "", "PostgreSQL server; empty means the embedded one below DATA."),
+    Setting("DATABASE_REPLICA_URL", str, "", "Read replica for charts; empty means the database itself."),
     Setting("REDIS_URL", str, "", "Redis or Valkey server; empty means the embedded one below DATA."),
     Setting("RUNS_DIR", str, "", "Folder of the run folders, shared by all nodes; empty means DATA/runs."),
     Setting("SECRET_KEY", str, "", "Signs sessions; empty means one that is made and kept below DATA."),

@@ -103,6 +103,8 @@ TEMPLATES = [
     }
 ]
 DATABASES = {"default": _database(DATABASE_URL)}
+if ENV["DATABASE_REPLICA_URL"]:
+    DATABASES["replica"] = {**_database(ENV["DATABASE_REPLICA_URL"]), "TEST": {"MIRROR": "default"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "accounts.User"

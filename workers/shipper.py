@@ -83,14 +83,14 @@ class Shipper:
 
 def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes]) -> set[str]:
     """Journal lines; one that is no record becomes a warning in the log and stops nothing."""
-    topics, last_step = set(), None
+    topics, steps = set(), []
     for line in lines:
         try:
             record = parse(line)
             kind = record["kind"]
             if kind == "metrics":
                 batch.add_metrics(record)
-                last_step = record["step"]
+                steps.append((record["step"], record["time"]))
             elif kind == "router":
                 batch.add_router(record)
             elif kind == "log":
@@ -105,8 +105,8 @@ def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[b
             text = f"A journal line was passed over, {error}: {shown}"
             batch.add_line(attempt.number, "shipper", timezone.now(), "warning", text)
             topics.add("logs")
-    if last_step is not None and attempt.ended_at is None:
-        runs.record_progress(run, last_step)
+    if steps:
+        runs.record_progress(run, attempt, steps)
     return topics
 
 

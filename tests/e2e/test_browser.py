@@ -1,28 +1,15 @@
 """The main job as a person does it, in a real browser against the real thing."""
 
-import os
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser import find_browser
 from tests.stack import SMALL, Stack
 
 pytestmark = pytest.mark.browser
 PATIENCE = 60_000
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = find_browser()
-    if path is None and not os.environ.get("CI"):
-        pytest.skip("no Chromium is installed: `python -m tests.browser` installs one")
-    with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -113,13 +100,13 @@ def test_what_users_type_is_text_and_never_markup(page: Page, stack: Stack) -> N
 def test_list_finds_runs_and_says_what_to_do_when_none_match(page: Page, stack: Stack) -> None:
     run = stack.start_run("needle in a haystack")
     stack.ask(f"/runs/{run}/stop", {})
-    page.goto("/?query=needle")
+    page.goto("/?search=needle")
     expect(page.locator("tbody tr")).to_have_count(1)
-    page.goto("/?query=nothing-has-this-name")
+    page.goto("/?search=nothing-has-this-name")
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/new", "/runs/1", "/nodes", "/account", "/compare?runs=1"])
+@pytest.mark.parametrize("path", ["/", "/runs/new", "/runs/1", "/nodes", "/account"])
 def test_pages_fit_a_phone(page: Page, path: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto(path)

@@ -1,6 +1,5 @@
 """What a run measured: series, router load, checkpoints, log lines."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.http import Http404, HttpRequest
@@ -36,7 +35,7 @@ def read_metrics(
         get_run(run_id), names, max_points=max(2, min(max_points, _MOST_POINTS)),
         first_step=_bounded(first_step), last_step=_bounded(last_step),
     )  # fmt: skip
-    return {"series": [asdict(curve) for curve in curves]}
+    return {"series": [vars(curve) for curve in curves]}
 
 
 @router.get("/{int:run_id}/metrics/keys")

@@ -3,7 +3,6 @@
 import base64
 from typing import Any
 
-from django.db.models import Q
 from django.http import Http404, HttpRequest
 from ninja import Router, Schema, Status
 from ninja.errors import HttpError
@@ -13,8 +12,6 @@ from webapp.api.auth import require_operator
 from webapp.checkpoints import services as checkpoints
 from webapp.runs import selectors, services
 from webapp.runs.models import Priority, Run
-from webapp.runs.query import parse_query
-from webapp.runs.query_terms import QueryError
 from zaya_model.errors import ConfigError, Problem
 from zaya_model.presets import build, load_preset
 
@@ -64,17 +61,11 @@ def create_run(request: HttpRequest, body: NewRun) -> Status:
 
 @router.get("")
 def list_runs(
-    request: HttpRequest,
-    query: str = "",
-    search: str = "",
-    state: str = "",
-    tag: str = "",
-    cursor: str = "",
-    limit: int = 50,
+    request: HttpRequest, search: str = "", state: str = "", tag: str = "", cursor: str = "", limit: int = 50
 ) -> dict[str, Any]:
     """Runs, newest first; `next` is the cursor of the following page, null at the end."""
     limit = max(1, min(limit, 500))
-    found = selectors.list_runs(search=search, state=state, tag=tag).filter(_wanted(query, request))
+    found = selectors.list_runs(search=search, state=state, tag=tag)
     if cursor:
         found = found.filter(pk__lt=_decode(cursor))
     page = list(found[: limit + 1])
@@ -91,6 +82,7 @@ def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
         {
             "number": attempt.number,
             "from_step": attempt.from_step,
+            "last_step": attempt.last_step,
             "outcome": attempt.outcome,
             "reason": attempt.reason,
             "created_at": attempt.created_at,
@@ -99,7 +91,9 @@ def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
         }
         for attempt in run.attempts.prefetch_related("placements__node")
     ]
-    return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts}
+    found = selectors.goodput(run)
+    held = {"share": found.share, "device_seconds": found.held_seconds, "lost_steps": found.lost_steps}
+    return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts, "goodput": held}
 
 
 @router.post("/{int:run_id}/stop")
@@ -175,13 +169,6 @@ def describe(run: Run) -> dict[str, Any]:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
-
-
-def _wanted(query: str, request: HttpRequest) -> Q:
-    try:
-        return parse_query(query, user=request.auth)
-    except QueryError as error:
-        raise ConfigError([Problem("query", str(error))]) from error
 
 
 def _encode(number: int) -> str:

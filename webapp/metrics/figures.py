@@ -45,11 +45,18 @@ def chart_of(chart_id: str) -> Chart:
     return CHARTS_BY_ID.get(chart_id) or Chart(chart_id, chart_id, (chart_id,))
 
 
+def charts_of(keys: Sequence[str]) -> list[Chart]:
+    """Every card there can be: those made with care, then one for each other series."""
+    drawn = {key for chart in CHARTS for key in chart.keys}
+    return [*CHARTS, *(Chart(key, key, (key,)) for key in keys if key not in drawn)]
+
+
 def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, step_scale: float = 1.0) -> Figure:
     """Lines over steps, or over tokens with `step_scale` tokens a step.
 
     A smoothed line keeps the raw one faintly behind it; buckets show their least and greatest value as a band; what is
-    no finite number is a gap with a cross where the line was last seen.
+    no finite number is a gap with a cross where the line was last seen. The names as they were logged are in
+    `layout.meta`; each trace says in `meta` of which series it is and in which role: line, raw, band or marks.
     """
     names = chart.names or tuple("" if len(chart.keys) == 1 else key for key in chart.keys)
     traces: list[Figure] = []
@@ -64,11 +71,17 @@ def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0
             traces.append(_band(index, x, curve))
         smooth = smoothed(curve.values, smoothing) if smoothing else curve.values
         if smoothing and len(x) > 1:
-            traces.append(_line(name, index, x, curve.values, opacity=0.25, showlegend=False, hoverinfo="skip"))
+            traces.append(
+                _line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
+            )
         traces.append(_line(name, index, x, smooth))
         if marks := _marks(name, index, x, curve.values):
             traces.append(marks)
-    return {"data": traces, "layout": _layout(chart, len({trace["meta"] for trace in traces}) > 1)}
+    layout = _layout(chart, len({trace["meta"]["series"] for trace in traces}) > 1)
+    layout["meta"] = [name or chart.title for name in names]
+    if not chart.is_stacked and (span := _constant_span(curves)):
+        layout["yaxis"]["range"] = span
+    return {"data": traces, "layout": layout}
 
 
 def load_figure(layers: Sequence[Sequence[int]]) -> Figure:
@@ -108,14 +121,14 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     return result
 
 
-def _line(name: str, index: int, x: Sequence[float], y: Sequence[float], **more: Any) -> Figure:
-    """`meta` is the number of the series; the browser has a colour for each."""
+def _line(name: str, index: int, x: Sequence[float], y: Sequence[float], *, role: str = "line", **more: Any) -> Figure:
+    """The browser has a colour and a dash for each number of a series."""
     return {
         "type": "scatter",
         # A single point has no line to be seen by.
         "mode": "lines" if len(x) > 1 else "markers",
         "name": html.escape(name),
-        "meta": index,
+        "meta": {"series": index, "role": role},
         "x": x,
         "y": [value if math.isfinite(value) else None for value in y],
         **more,
@@ -128,7 +141,7 @@ def _band(index: int, x: Sequence[float], curve: Curve) -> Figure:
     return {
         "type": "scatter",
         "mode": "lines",
-        "meta": index,
+        "meta": {"series": index, "role": "band"},
         "x": [at for at, _, _ in pairs] + [at for at, _, _ in reversed(pairs)],
         "y": [high for _, _, high in pairs] + [low for _, low, _ in reversed(pairs)],
         "fill": "toself",
@@ -155,7 +168,7 @@ def _marks(name: str, index: int, x: Sequence[float], values: Sequence[float]) -
         "type": "scatter",
         "mode": "markers",
         "name": html.escape(name),
-        "meta": index,
+        "meta": {"series": index, "role": "marks"},
         "x": at,
         "y": heights,
         "text": words,
@@ -163,6 +176,16 @@ def _marks(name: str, index: int, x: Sequence[float], values: Sequence[float]) -
         "hovertemplate": "%{text}<extra></extra>",
         "showlegend": False,
     }
+
+
+def _constant_span(curves: Sequence[Curve]) -> list[float] | None:
+    """A range that a level line is seen in; Plotly's own is ±1, in which 3e-4 is zero."""
+    values = {value for curve in curves for value in curve.values if math.isfinite(value)}
+    if len(values) != 1 or any(curve.min != curve.max for curve in curves):
+        return None
+    (level,) = values
+    half = abs(level) / 10
+    return [level - half, level + half] if 0 < half < 1e307 else None
 
 
 def _layout(chart: Chart, has_legend: bool) -> Figure:

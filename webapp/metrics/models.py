@@ -1,9 +1,9 @@
 """Series, log lines and cursors; points and router loads are plain tables, written by COPY and read by SQL.
 
-    metrics_point   (series_id, attempt, step, time, value)   one row a scalar
+    metrics_chunk   (run_id, series_id, attempt, …, data)   hundreds of packed points or buckets: see chunks.py
     metrics_router  (run_id, attempt, step, layer, time, load[], skipped, bias[])   one row a layer, tokens per expert
 
-Both are made in migration 0001. They have no keys of their own: a row exists because a cursor moved over its line in
+Both are made in the migrations. They have no keys of their own: a row exists because a cursor moved over its line in
 the same transaction, so it is there exactly once.
 """
 
@@ -19,6 +19,7 @@ class Series(models.Model):
     key = models.CharField(max_length=250)
     last_step = models.BigIntegerField(default=0)
     last_value = models.FloatField(default=0.0)
+    batches = models.BigIntegerField(default=0, help_text="How often points came; each sixteenth time they merge.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "key"], name="series_key_once")]

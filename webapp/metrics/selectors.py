@@ -1,54 +1,53 @@
 """Read what a run measured: series at the screen's resolution with spikes kept, router loads, log lines."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db import connection
 from django.db.models import QuerySet
 
+from webapp.metrics import chunks
+from webapp.metrics.buckets import Buckets, Points
 from webapp.metrics.models import LogLine, Series
 from webapp.runs.models import Run
 from webapp.runs.selectors import segments
 
 MAX_POINTS = 2000
+_FAR = 2**62  # no step is so great
 
 
 @dataclass
 class Curve:
-    """One series: exact points, or buckets of steps that each show their last, least and greatest value."""
+    """One series: a point for each bucket of steps, with the newest value in it; exact where `count` is 1 throughout.
+
+    `times` are seconds since 1970 of the newest value; `min`, `max` and `mean` leave out NaN, which `nans` counts.
+    """
 
     key: str
     steps: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     min: list[float] = field(default_factory=list)
     max: list[float] = field(default_factory=list)
+    mean: list[float] = field(default_factory=list)
+    first: list[float] = field(default_factory=list)
+    count: list[int] = field(default_factory=list)
+    nans: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
 
 # A row counts while its attempt was the newest one at its step.
 _VISIBLE = "visible (attempt, last_step) AS (SELECT * FROM unnest(%(attempts)s::int4[], %(last_steps)s::int8[]))"
-_COUNTED = f"""
-    {_VISIBLE},
-    counted AS (
-        SELECT point.* FROM metrics_point AS point JOIN visible USING (attempt)
-        WHERE series_id = ANY(%(series)s) AND step <= last_step AND step BETWEEN %(first)s AND %(last)s
-    )
-"""
-_EXTENT = f"WITH {_COUNTED} SELECT min(step), max(step) FROM counted"
-# Buckets are aligned to step 0 and as wide as a power of two, so a point never moves while the run grows.
-_BUCKETS = f"""
-    WITH {_COUNTED}
-    SELECT series_id, max(step),
-           (array_agg(value ORDER BY step DESC, attempt DESC, time DESC))[1],
-           coalesce(min(value) FILTER (WHERE value <> 'NaN'), 'NaN'),
-           coalesce(max(value) FILTER (WHERE value <> 'NaN'), 'NaN')
-    FROM counted GROUP BY series_id, step / %(width)s ORDER BY series_id, 2
-"""
 
 
 def list_keys(run: Run) -> list[str]:
     """Names of every scalar of a run."""
     return list(Series.objects.filter(run=run).order_by("key").values_list("key", flat=True))
+
+
+def count_keys(run: Run) -> int:
+    """How many scalars a run has by now."""
+    return Series.objects.filter(run=run).count()
 
 
 def last_values(runs: Sequence[Run], keys: Sequence[str]) -> dict[int, dict[str, float]]:
@@ -67,29 +66,72 @@ def read_curves(
     max_points: int = MAX_POINTS,
     first_step: int | None = None,
     last_step: int | None = None,
+    attempt: int | None = None,
 ) -> list[Curve]:
-    """Read series, each with at most `max_points` points; keys nobody logged give empty curves."""
-    names = dict(Series.objects.filter(run=run, key__in=keys).values_list("id", "key"))
-    curves = {key: Curve(key) for key in keys}
-    bounds = {
-        **_visible(run),
-        "first": -(2**62) if first_step is None else first_step,
-        "last": 2**62 if last_step is None else last_step,
+    """Read series, each with at most `max_points` points; keys nobody logged give empty curves.
+
+    Where that many points hold all there is, they are exact. Of the attempts those that count are shown, or one alone.
+    """
+    ids = dict(Series.objects.using(chunks.database()).filter(run=run, key__in=keys).values_list("key", "id"))
+    bounds = _bounds(run, first_step, last_step, attempt)
+    bits = _bucket_bits(_num_steps(run, ids.values(), bounds), max_points)
+    found = _read(run, ids.values(), bounds, bits)
+    # Points that lie in few places of a long way need no buckets.
+    found |= _read(
+        run, [series_id for series_id, buckets in found.items() if _would_fit(buckets, max_points)], bounds, 0
+    )
+    return [_curve(key, found.get(ids.get(key))) for key in dict.fromkeys(keys)]
+
+
+def export_points(run: Run, keys: Collection[str] | None = None) -> Iterator[tuple[str, int, Points]]:
+    """Every point of a run, of all attempts, none bucketed: key, attempt and some thousand points at most at a time."""
+    series = Series.objects.filter(run=run).order_by("key")
+    for key, series_id in (series if keys is None else series.filter(key__in=keys)).values_list("key", "id"):
+        yield from ((key, attempt, points) for attempt, points in chunks.read_points(run.pk, series_id))
+
+
+_Bounds = Mapping[int, tuple[int, int]]
+
+
+def _bounds(run: Run, first_step: int | None, last_step: int | None, attempt: int | None) -> _Bounds:
+    """First and last step to read of each attempt: one attempt alone, or of each the steps at which it counts."""
+    first = -_FAR if first_step is None else first_step
+    last = _FAR - 1 if last_step is None else last_step
+    if attempt is not None:
+        return {attempt: (first, last)}
+    return {segment.attempt: (first, min(last, segment.last_step)) for segment in segments(run)}
+
+
+def _num_steps(run: Run, series: Collection[int], bounds: _Bounds) -> int:
+    """How many steps lie between the first and the last one logged within the bounds."""
+    logged = chunks.extent(run.pk, series)
+    shown = [(max(logged[number][0], first), min(logged[number][1], last))
+             for number, (first, last) in bounds.items() if number in logged]  # fmt: skip
+    return max(last for _, last in shown) - min(first for first, _ in shown) + 1 if shown else 1
+
+
+def _read(run: Run, series: Collection[int], bounds: _Bounds, bits: int) -> dict[int, Buckets]:
+    spans = [span for number, (first, last) in bounds.items() for span in chunks.aligned(number, first, last, bits)]
+    if not series or not spans:
+        return {}
+    return {
+        series_id: Buckets.joined(parts).fold(bits) for series_id, parts in chunks.read(run.pk, series, spans).items()
     }
-    with connection.cursor() as sql:
-        sql.execute(_EXTENT, {**bounds, "series": list(names)})
-        low, high = sql.fetchone()
-        if low is None:
-            return list(curves.values())
-        width = _bucket_width(high - low + 1, max_points)
-        sql.execute(_BUCKETS, {**bounds, "series": list(names), "width": width})
-        for series_id, step, value, least, greatest in sql:
-            curve = curves[names[series_id]]
-            curve.steps.append(step)
-            curve.values.append(value)
-            curve.min.append(least)
-            curve.max.append(greatest)
-    return list(curves.values())
+
+
+def _would_fit(buckets: Buckets, max_points: int) -> bool:
+    return bool(buckets.count.sum() <= max_points and (buckets.first_step < buckets.last_step).any())
+
+
+def _curve(key: str, buckets: Buckets | None) -> Curve:
+    if buckets is None:
+        return Curve(key)
+    columns = {
+        "steps": buckets.last_step, "values": buckets.last, "min": buckets.least, "max": buckets.most,
+        "mean": buckets.mean(), "first": buckets.first, "count": buckets.count, "nans": buckets.nans,
+        "times": buckets.last_time / 1e6,
+    }  # fmt: skip
+    return Curve(key, **{name: column.tolist() for name, column in columns.items()})
 
 
 def _visible(run: Run) -> dict[str, list[int]]:
@@ -101,9 +143,9 @@ def _visible(run: Run) -> dict[str, list[int]]:
     }
 
 
-def _bucket_width(num_steps: int, max_points: int) -> int:
-    """The smallest power of two that cuts `num_steps` into `max_points` buckets; alignment may add one bucket."""
-    return 2 ** max(0, math.ceil(math.log2(num_steps / max(1, max_points - 1))))
+def _bucket_bits(num_steps: int, max_points: int) -> int:
+    """The narrowest buckets of 2^bits steps that cut `num_steps` into `max_points`; alignment may add one bucket."""
+    return max(0, math.ceil(math.log2(max(1, num_steps) / max(1, max_points - 1))))
 
 
 @dataclass(frozen=True)
@@ -196,7 +238,7 @@ def read_layer(run: Run, layer: int, *, max_points: int = 300) -> tuple[list[int
             )
             SELECT max(step), array_agg(tokens ORDER BY expert) FROM summed GROUP BY bucket ORDER BY 1
             """,
-            {**bounds, "width": _bucket_width(high - low + 1, max_points)},
+            {**bounds, "width": 1 << _bucket_bits(high - low + 1, max_points)},
         )
         rows = sql.fetchall()
     return [row[0] for row in rows], [row[1] for row in rows]

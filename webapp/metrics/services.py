@@ -2,27 +2,30 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
 
+from webapp.metrics import chunks
+from webapp.metrics.buckets import Points
 from webapp.metrics.models import IngestCursor, Series
 from webapp.runs.models import Run
 from webapp.text import storable, storable_line
 from zaya_model.journal import decode_number
 
 _MAX_KEY = 250
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
-class Point(NamedTuple):
-    """One scalar of one step."""
+@dataclass
+class Track:
+    """Points of one key and attempt, in the order of the journal: steps, times in µs since 1970, values."""
 
-    key: str
-    attempt: int
-    step: int
-    time: datetime
-    value: float
+    steps: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
 
 
 class RouterLoad(NamedTuple):
@@ -51,15 +54,19 @@ class Line(NamedTuple):
 class Batch:
     """What is to be stored together, in the order of the journal."""
 
-    points: list[Point] = field(default_factory=list)
+    tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     router_loads: list[RouterLoad] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
 
     def add_metrics(self, record: Mapping[str, Any]) -> None:
         """Take the scalars of a journal record. Raises ValueError for a value that is not a number."""
-        numbers = {storable(key)[:_MAX_KEY]: decode_number(value) for key, value in record["values"].items()}
-        at = (record["attempt"], record["step"], record["time"])
-        self.points += [Point(key, *at, value) for key, value in numbers.items()]
+        numbers = [(storable(key)[:_MAX_KEY], decode_number(value)) for key, value in record["values"].items()]
+        attempt, step, time = record["attempt"], record["step"], (record["time"] - _EPOCH) // _MICROSECOND
+        for key, value in numbers:
+            track = self.tracks.get((key, attempt)) or self.tracks.setdefault((key, attempt), Track())
+            track.steps.append(step)
+            track.times.append(time)
+            track.values.append(value)
 
     def add_router(self, record: Mapping[str, Any]) -> None:
         """Take the router loads of a journal record."""
@@ -95,14 +102,8 @@ def advance(cursor: IngestCursor, *, offset: int, lines: int) -> None:
 
 def store(run: Run, batch: Batch) -> None:
     """Write a batch, inside the caller's transaction."""
-    if batch.points:
-        series = _series_ids(run, dict.fromkeys(point.key for point in batch.points))
-        _copy(
-            "metrics_point (series_id, attempt, step, time, value)",
-            ("int8", "int4", "int8", "timestamptz", "float8"),
-            ((series[point.key], *point[1:]) for point in batch.points),
-        )
-        _keep_last(series, batch.points)
+    if batch.tracks:
+        _store_points(run, batch.tracks)
     if batch.router_loads:
         _copy(
             "metrics_router (run_id, attempt, step, layer, time, load, skipped, bias)",
@@ -117,6 +118,28 @@ def store(run: Run, batch: Batch) -> None:
         )
 
 
+def delete_points(run: Run, limit: int = 1000) -> int:
+    """Delete at most so many rows of packed points, 512 points each or fewer; returns how many: 0 when all are gone."""
+    return chunks.delete(run.pk, list(Series.objects.filter(run=run).values_list("id", flat=True)), limit)
+
+
+def _store_points(run: Run, tracks: Mapping[tuple[str, int], Track]) -> None:
+    with connection.cursor() as sql:
+        # Two nodes of a run may bring points of the same series, and must not merge the same rows.
+        sql.execute("SELECT pg_advisory_xact_lock(hashtextextended('metrics', %s))", [run.pk])
+    series = _series_ids(run, dict.fromkeys(key for key, _ in tracks))
+    due = _keep_last(series, tracks)
+    due |= chunks.add(
+        run.pk,
+        (
+            (series[key], attempt, Points.sorted(track.steps, track.times, track.values))
+            for (key, attempt), track in tracks.items()
+        ),
+    )
+    if due:
+        chunks.merge(run.pk, due)
+
+
 def _series_ids(run: Run, keys: Iterable[str]) -> dict[str, int]:
     keys = list(keys)
     known = dict(Series.objects.filter(run=run, key__in=keys).values_list("key", "id"))
@@ -126,19 +149,18 @@ def _series_ids(run: Run, keys: Iterable[str]) -> dict[str, int]:
     return known
 
 
-def _keep_last(series: Mapping[str, int], points: list[Point]) -> None:
-    last = {point.key: point for point in points}
+def _keep_last(series: Mapping[str, int], tracks: Mapping[tuple[str, int], Track]) -> set[int]:
+    """Note the newest point of each series; returns those whose turn it is to be merged."""
+    last = {series[key]: (track.steps[-1], track.values[-1]) for (key, _), track in tracks.items()}
     with connection.cursor() as sql:
         sql.execute(
-            "UPDATE metrics_series SET last_step = new.step, last_value = new.value "
+            "UPDATE metrics_series SET last_step = new.step, last_value = new.value, batches = batches + 1 "
             "FROM unnest(%s::int8[], %s::int8[], %s::float8[]) AS new (id, step, value) "
-            "WHERE metrics_series.id = new.id",
-            [
-                [series[key] for key in last],
-                [point.step for point in last.values()],
-                [point.value for point in last.values()],
-            ],
+            # By the hundred, not all in one batch: thousands of series would make each sixteenth slow.
+            "WHERE metrics_series.id = new.id RETURNING new.id, (batches + new.id / 100) %% %s = 0",
+            [list(last), *map(list, zip(*last.values(), strict=True)), chunks.FAN],
         )
+        return {series_id for series_id, is_due in sql if is_due}
 
 
 def _copy(target: str, types: tuple[str, ...], rows: Iterable[tuple]) -> None:

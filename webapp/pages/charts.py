@@ -1,34 +1,63 @@
 """What the run's page draws and tails, as JSON for the browser's session."""
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.views.decorators.http import require_GET
 
 from webapp.metrics import figures, selectors
+from webapp.pages.marks import marks_of
 from webapp.pages.runs import get_run
+from webapp.preferences.selectors import pinned_charts
 from webapp.runs.models import Run
 
 _MOST_CHARTS = 60
 
 
 @require_GET
-def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Figures of some charts by id: ?ids=loss&ids=mfu, with smoothing=0…0.99 and x=step|tokens."""
+def chart_board(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Every chart that can be drawn, and which of them this user pinned."""
     run = get_run(run_id)
-    charts = [figures.chart_of(chart_id) for chart_id in request.GET.getlist("ids")[:_MOST_CHARTS]]
-    keys = list(dict.fromkeys(key for chart in charts for key in chart.keys))
-    curves = {curve.key: curve for curve in selectors.read_curves(run, keys, max_points=_points(request))}
+    keys = selectors.list_keys(run)
+    pins = pinned_charts(request.user, run)
     return _json(
         {
-            chart.id: figures.line_figure(
-                chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request),
-                step_scale=run.tokens_per_step if request.GET.get("x") == "tokens" else 1,
-            )
-            for chart in charts
+            "charts": [asdict(chart) for chart in figures.charts_of(keys)],
+            "pins": [chart.id for chart in figures.CHARTS] if pins is None else pins,
+            "num_keys": len(keys),
+            "tokens_per_step": run.tokens_per_step,
         }
+    )
+
+
+@require_GET
+def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Figures of charts: ?ids=loss&ids=mfu, smoothing=0…0.99, x=step|tokens, from= and to= on that axis."""
+    run = get_run(run_id)
+    scale = run.tokens_per_step if request.GET.get("x") == "tokens" else 1
+    charts = [figures.chart_of(chart_id.replace("\x00", "")) for chart_id in request.GET.getlist("ids")[:_MOST_CHARTS]]
+    keys = list(dict.fromkeys(key for chart in charts for key in chart.keys))
+    found = selectors.read_curves(
+        run, keys, max_points=_points(request),
+        first_step=_bound(request, "from", scale, math.floor), last_step=_bound(request, "to", scale, math.ceil),
     )  # fmt: skip
+    curves = {curve.key: curve for curve in found}
+    drawn = {
+        chart.id: figures.line_figure(
+            chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request), step_scale=scale
+        )
+        for chart in charts
+    }
+    return _json({"figures": drawn, "num_keys": selectors.count_keys(run)})
+
+
+@require_GET
+def chart_marks(request: HttpRequest, run_id: int) -> HttpResponse:
+    """What happened at which step: checkpoints, restarts and incidents, for lines across the charts."""
+    return _json(marks_of(get_run(run_id)))
 
 
 @require_GET
@@ -92,6 +121,15 @@ def _json(value: object) -> HttpResponse:
 def _number(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _bound(request: HttpRequest, name: str, scale: float, whole: Callable[[float], int]) -> int | None:
+    """An end of the zoom as a step; none for what is no number a step can be."""
+    try:
+        value = float(request.GET[name]) / scale
+    except (KeyError, ValueError):
+        return None
+    return whole(value) if abs(value) < 2**62 else None
 
 
 def _points(request: HttpRequest) -> int:

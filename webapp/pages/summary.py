@@ -1,12 +1,12 @@
 """What the head of a run's page and its row in the list say: progress, time left, the figures one looks at first."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from webapp.metrics.selectors import last_values
 from webapp.runs.models import WAITING, Run, RunState
-from webapp.runs.selectors import queue_position
+from webapp.runs.selectors import Goodput, queue_position
 
 KEYS = (
     "loss", "eval/loss", "tokens_per_second", "mfu", "router/max_violation", "router/dead_experts", "step_seconds",
@@ -31,6 +31,7 @@ class Summary:
     run: Run
     values: dict[str, float]
     place_in_queue: int | None = None
+    goodput: Goodput | None = None
 
     @property
     def percent(self) -> float:
@@ -62,10 +63,20 @@ class Summary:
             Tile("Imbalance", value("router/max_violation"), hint="Most loaded expert ÷ fair share − 1, worst layer"),
             Tile("Dead experts", value("router/dead_experts"), hint="Experts that got no token in the last step"),
             Tile("Step", value("step_seconds"), "s"),
+            *self._goodput_tile,
         ]
 
+    @property
+    def _goodput_tile(self) -> list[Tile]:
+        if self.goodput is None or self.goodput.share is None:
+            return []
+        hint = "Time that moved the run forward ÷ time it held its devices"
+        if self.goodput.lost_steps:
+            hint += f"; {self.goodput.lost_steps:,} steps were done again"
+        return [Tile("Goodput", self.goodput.share, is_share=True, hint=hint)]
 
-def summarise(runs: Sequence[Run], keys: Iterable[str] = ()) -> list[Summary]:
-    """Summaries of some runs with the values of `keys` too, in two queries and one more for each queued run."""
-    values = last_values(runs, [*KEYS, *keys])
+
+def summarise(runs: Sequence[Run]) -> list[Summary]:
+    """Summaries of some runs, in two queries and one more for each queued run."""
+    values = last_values(runs, KEYS)
     return [Summary(run, values[run.pk], queue_position(run) if run.state in WAITING else None) for run in runs]

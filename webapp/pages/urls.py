@@ -3,15 +3,10 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from webapp.pages import account, charts, compare, fleet, forks, live, run_list, runs
+from webapp.pages import account, charts, fleet, forks, live, preferences, runs
 
 urlpatterns = [
-    path("", run_list.run_list, name="runs"),
-    path("runs/act", run_list.act_on_runs, name="act-on-runs"),
-    path("compare", compare.compare, name="compare"),
-    path("compare/figures", compare.compare_figures, name="compare-figures"),
-    path("views", run_list.keep_view, name="keep-view"),
-    path("views/<int:view_id>/delete", run_list.delete_view, name="delete-view"),
+    path("", runs.run_list, name="runs"),
     path("runs/new", runs.new_run, name="new-run"),
     path("runs/new/plan", runs.plan_run, name="plan-run"),
     path("runs/<int:run_id>", runs.run_page, name="run"),
@@ -21,6 +16,9 @@ urlpatterns = [
     path("runs/<int:run_id>/resume/<int:step>", forks.resume_from, name="resume-from"),
     path("runs/<int:run_id>/fork/<int:step>", forks.fork_run, name="fork-run"),
     path("runs/<int:run_id>/charts", charts.chart_figures, name="run-charts"),
+    path("runs/<int:run_id>/board", charts.chart_board, name="run-board"),
+    path("runs/<int:run_id>/marks", charts.chart_marks, name="run-marks"),
+    path("runs/<int:run_id>/pins", preferences.set_pins, name="run-pins"),
     path("runs/<int:run_id>/router", charts.router_figures, name="run-router"),
     path("runs/<int:run_id>/log", charts.log_lines, name="run-log"),
     path("runs/<int:run_id>/log.txt", charts.log_file, name="run-log-file"),

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from webapp.fleet.models import Node
 
@@ -105,6 +106,9 @@ class Attempt(models.Model):
     number = models.PositiveIntegerField()
     resume_step = models.BigIntegerField(null=True, blank=True, help_text="Checkpoint it was told to go on from.")
     from_step = models.BigIntegerField(null=True, blank=True, help_text="Step it went on from, as the trainer said.")
+    last_step = models.BigIntegerField(null=True, blank=True, help_text="Newest step it told of.")
+    stepped_from = models.DateTimeField(null=True, blank=True, help_text="When it told of its first step.")
+    stepped_until = models.DateTimeField(null=True, blank=True, help_text="When it told of its newest step.")
     reported = models.CharField(max_length=16, blank=True, choices=Outcome, help_text="What the trainer said last.")
     outcome = models.CharField(max_length=16, blank=True, choices=Outcome)
     reason = models.TextField(blank=True)
@@ -120,6 +124,30 @@ class Attempt(models.Model):
 
     def __str__(self) -> str:
         return f"{self.run} attempt {self.number}"
+
+    @property
+    def num_devices(self) -> int:
+        """Devices it holds: one for each process its config asks for."""
+        parallel = self.run.config["parallel"]
+        return parallel["nodes"] * parallel["processes_per_node"]
+
+    @property
+    def held_seconds(self) -> float:
+        """Device-seconds it has held its nodes."""
+        return ((self.ended_at or timezone.now()) - self.created_at).total_seconds() * self.num_devices
+
+    @property
+    def stepping_seconds(self) -> float:
+        """Device-seconds from its first step to its newest."""
+        if self.stepped_from is None or self.stepped_until is None:
+            return 0.0
+        return (self.stepped_until - self.stepped_from).total_seconds() * self.num_devices
+
+    def lost_seconds(self, next_from: int) -> float:
+        """Device-seconds of the steps that the next attempt, which goes on from `next_from`, does again."""
+        done = (self.last_step or 0) - (self.from_step or 0)
+        lost = (self.last_step or 0) - max(next_from, self.from_step or 0)
+        return self.stepping_seconds * lost / done if 0 < lost <= done else 0.0
 
 
 class Placement(models.Model):

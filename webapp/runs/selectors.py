@@ -72,6 +72,33 @@ def segments(run: Run) -> list[Segment]:
     return found[::-1]
 
 
+@dataclass(frozen=True)
+class Goodput:
+    """Of the device time a run held, what moved it forward; the rest was starting, saving, and work done twice."""
+
+    held_seconds: float
+    useful_seconds: float
+    lost_steps: int
+
+    @property
+    def share(self) -> float | None:
+        """Useful time ÷ held time."""
+        return min(1.0, self.useful_seconds / self.held_seconds) if self.held_seconds else None
+
+
+def goodput(run: Run) -> Goodput:
+    """Device-seconds of all attempts so far, and the steps that were done more than once."""
+    attempts = list(run.attempts.order_by("number"))
+    for attempt in attempts:
+        attempt.run = run
+    useful, lost_steps, next_from = 0.0, 0, 2**62
+    for attempt in reversed(attempts):
+        useful += attempt.stepping_seconds - attempt.lost_seconds(next_from)
+        lost_steps += max(0, (attempt.last_step or 0) - max(next_from, attempt.from_step or 0))
+        next_from = next_from if attempt.from_step is None else min(next_from, attempt.from_step)
+    return Goodput(sum(attempt.held_seconds for attempt in attempts), useful, lost_steps)
+
+
 def timeline(run: Run, limit: int = 200) -> list[Event]:
     """The newest events of a run, newest first."""
     return list(run.events.select_related("actor").order_by("-id")[:limit])

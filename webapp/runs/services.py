@@ -1,11 +1,13 @@
 """Every write on runs: what people ask for, what the scheduler decides, what nodes and trainers report."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from webapp import messages
@@ -41,7 +43,7 @@ def create_run(
         name=_UNPRINTABLE.sub(" ", name).strip(),
         preset=preset,
         config=config.model_dump(mode="json"),
-        tags=_clean_tags(tags),
+        tags=list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag)),
         notes=storable(notes),
         priority=priority,
         state=RunState.QUEUED,
@@ -88,21 +90,6 @@ def resume_run(run: Run, *, actor: User, step: int | None = None) -> Run:
     states.move(run, "resume", f"Waits for a free node to go on from {where}.", actor=actor)
     messages.call_scheduler()
     return run
-
-
-@transaction.atomic
-def add_tags(run: Run, tags: Iterable[str]) -> Run:
-    """Put tags behind those a run has; one it has is not doubled. Raises ValidationError."""
-    run = states.lock_run(run.pk)
-    run.tags = _clean_tags([*run.tags, *tags])
-    run.full_clean()
-    run.save(update_fields=["tags"])
-    messages.publish(run.pk, {"state"})
-    return run
-
-
-def _clean_tags(tags: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag))
 
 
 def allocate(run: Run, nodes: list[Node]) -> Attempt:
@@ -254,6 +241,7 @@ def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
     if name in ("started", "resumed"):
         attempt.from_step = record["data"].get("from_step", step) if name == "resumed" else 0
         attempt.save(update_fields=["from_step"])
+        _tell_loss(run, attempt, record["time"])
         if attempt.ended_at is None and states.may(run, "begin"):
             states.move(run, "begin", text, attempt=attempt.number)
         return
@@ -266,6 +254,27 @@ def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def record_progress(run: Run, step: int) -> None:
-    """Keep the newest step on the run's own row, for the lists."""
-    Run.objects.filter(pk=run.pk).update(step=step)
+def _tell_loss(run: Run, attempt: Attempt, time: datetime) -> None:
+    """Put the steps that have to be done again on the timeline."""
+    before = run.attempts.filter(number__lt=attempt.number).exclude(last_step=None).last()
+    if before is None or before.last_step <= attempt.from_step:
+        return
+    steps, seconds = before.last_step - attempt.from_step, before.lost_seconds(attempt.from_step)
+    text = (
+        f"{steps:,} steps of attempt {before.number} after step {attempt.from_step:,} are done again: "
+        f"{seconds / 3600:.2g} device-hours lost."
+    )
+    Event.objects.create(
+        run=run, attempt=attempt.number, step=attempt.from_step, time=time, name="lost_work", text=text,
+        data={"steps": steps, "device_seconds": seconds},
+    )  # fmt: skip
+
+
+def record_progress(run: Run, attempt: Attempt, steps: Sequence[tuple[int, datetime]]) -> None:
+    """Keep the newest of some steps on the row of the attempt and, while that is the open one, of the run."""
+    (_, first), (step, time) = steps[0], steps[-1]
+    Attempt.objects.filter(pk=attempt.pk).update(
+        last_step=step, stepped_until=time, stepped_from=Coalesce("stepped_from", Value(first))
+    )
+    if attempt.ended_at is None:
+        Run.objects.filter(pk=run.pk).update(step=step)

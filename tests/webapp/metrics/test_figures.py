@@ -65,6 +65,25 @@ def test_single_point_is_seen():
     assert draw(curves=[curve("x", [1.0])])["data"][0]["mode"] == "markers"
 
 
+@pytest.mark.parametrize("level", [3e-4, -7.0, 1e300])
+def test_level_line_is_in_the_middle_of_a_range_of_its_own_size(level):
+    low, high = draw(curves=[curve("x", [level, level])])["layout"]["yaxis"]["range"]
+    assert low < level < high
+    assert high - low <= abs(level)
+
+
+def test_names_are_kept_as_they_were_logged_for_the_table():
+    chart = figures.Chart("c", "c", ("<b>", "=b"))
+    layout = figures.line_figure(chart, [curve(key, [1.0, 2.0]) for key in chart.keys])["layout"]
+    assert layout["meta"] == ["<b>", "=b"]
+
+
+def test_every_key_has_one_chart():
+    charts = figures.charts_of(["loss", "grad_norm/router", "odd"])
+    assert [chart.id for chart in charts if "odd" in chart.keys] == ["odd"]
+    assert len([chart for chart in charts if "grad_norm/router" in chart.keys]) == 1
+
+
 def test_tokens_stretch_the_axis():
     assert draw(step_scale=100)["data"][0]["x"] == [100, 200, 300]
 

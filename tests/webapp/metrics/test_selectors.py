@@ -3,6 +3,8 @@
 import math
 
 import pytest
+from django.db import connections
+from django.test.testcases import DatabaseOperationForbidden
 
 from webapp.metrics import selectors
 
@@ -93,3 +95,32 @@ def test_newest_values_are_known_without_reading_points(run, start, log_metrics)
 def test_balance_of_a_load(load, violation, entropy):
     assert selectors.violation(load) == pytest.approx(violation)
     assert selectors.entropy(load) == pytest.approx(entropy)
+
+
+def test_curve_knows_of_each_bucket_what_a_chart_may_want(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(0, 4.0), (1, math.nan), (2, 8.0), (4, 1.0)])
+    (curve,) = selectors.read_curves(run, ["loss"], max_points=3)
+    assert (curve.first, curve.values, curve.min, curve.max) == ([4.0, 1.0], [8.0, 1.0], [4.0, 1.0], [8.0, 1.0])
+    assert (curve.mean, curve.count, curve.nans) == ([6.0, 1.0], [3, 1], [1, 0])
+    assert all(time > 1.7e9 for time in curve.times)
+
+
+def test_buckets_stay_where_they_are_while_the_view_moves(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(step, float(step % 7)) for step in range(20_000)])
+    (one,) = selectors.read_curves(run, ["loss"], max_points=100, first_step=1000, last_step=11_000)
+    (other,) = selectors.read_curves(run, ["loss"], max_points=100, first_step=1100, last_step=11_100)
+    assert set(one.steps[1:-1]) - {step for step in one.steps if step < 1300} <= set(other.steps)
+
+
+def test_charts_are_read_from_the_replica_where_there_is_one(run, start, log_metrics):
+    start(run)
+    log_metrics(run, 1, loss=[(1, 1.0)])
+    connections.settings["replica"] = connections.settings["default"]
+    try:
+        # A test may ask the default database alone, so being refused tells which was asked.
+        with pytest.raises(DatabaseOperationForbidden, match="replica"):
+            selectors.read_curves(run, ["loss"])
+    finally:
+        del connections["replica"], connections.settings["replica"]

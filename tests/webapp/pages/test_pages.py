@@ -59,22 +59,7 @@ def test_run_page_costs_few_queries(operator, run, start, log_metrics, browser_o
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "page=0",
-        "page=x",
-        "page=99999999999",
-        "sort=<x>",
-        "sort=-",
-        "query=%00",
-        "query=%23",
-        "column=",
-        "column=%00",
-        "sort=train.seed",
-        "sort=-loss",
-        "query=(",
-        "add=,loss",
-    ],
+    "query", ["page=0", "page=x", "page=99999999999", "sort=<x>", "state=odd", "search=%00", "search=%23"]
 )
 def test_odd_queries_give_a_page(operator, run, browser_of, query):
     assert browser_of(operator).get(f"/?{query}").status_code == 200
@@ -98,7 +83,7 @@ def test_charts_are_strict_json_whatever_was_measured(operator, run, start, log_
     log_metrics(run, 1, loss=[(1, float("nan")), (2, float("inf"))])
     answer = browser_of(operator).get(f"/runs/{run.pk}/charts?ids=loss&ids=unknown&smoothing=0.9&x=tokens")
     assert b"NaN" not in answer.content.replace(b'"NaN"', b"")
-    assert set(answer.json()) == {"loss", "unknown"}
+    assert set(answer.json()["figures"]) == {"loss", "unknown"}
 
 
 def test_new_run_is_queued_by_the_form(operator, browser_of):

@@ -21,6 +21,11 @@ const actions = {
   "?": () => document.getElementById("keys").showModal(),
 };
 
+// A menu closes when one clicks elsewhere.
+document.addEventListener("click", ({ target }) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(target)) menu.open = false;
+});
+
 document.addEventListener("keydown", (event) => {
   const isTyping = event.target.closest("input, select, textarea, dialog");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in actions)) return;

@@ -1,5 +1,5 @@
 // The two heat maps of expert load, the figures beside them, and the run's history played back.
-import { draw } from "./charts.js";
+import { draw } from "./plot.js";
 import { read } from "./live.js";
 
 const element = (id) => document.getElementById(id);

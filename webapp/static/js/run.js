@@ -1,11 +1,11 @@
 // The run's page: charts, router, log and parts, each read again when the stream says that it changed.
-import { ChartGrid } from "./charts.js";
 import { follow, read, replace } from "./live.js";
 import { LogView } from "./log.js";
 import { RouterView } from "./router.js";
+import { RunCharts } from "./run_charts.js";
 
 const { run, url } = document.body.dataset;
-const charts = new ChartGrid(document.getElementById("chart-grid"), url);
+const charts = new RunCharts(url);
 const router = new RouterView(url);
 const log = new LogView(url);
 
@@ -13,29 +13,12 @@ follow(run, async (topics) => {
   const has = (...names) => topics.has("all") || names.some((name) => topics.has(name));
   const parts = [...document.querySelectorAll("[data-part]")].filter((part) => has(...part.dataset.topics.split(" ")));
   await Promise.all([
-    ...parts.map(async (part) => replace(part, await read(`${url}/parts/${part.dataset.part}`, { as: "text" }))),
     has("metrics") && charts.refresh(),
+    ...parts.map(async (part) => replace(part, await read(`${url}/parts/${part.dataset.part}`, { as: "text" }))),
+    has("events", "checkpoints") && charts.readMarks(),
     has("router") && router.refresh(),
     has("logs") && log.refresh(),
   ]);
-});
-
-const smoothing = document.getElementById("smoothing");
-smoothing.value = localStorage.getItem("smoothing") ?? smoothing.value;
-charts.smoothing = smoothing.value;
-smoothing.addEventListener("change", () => {
-  localStorage.setItem("smoothing", smoothing.value);
-  charts.smoothing = smoothing.value;
-  charts.refresh();
-});
-document.getElementById("x-axis").addEventListener("change", (event) => {
-  charts.x = event.target.value;
-  charts.refresh();
-});
-document.getElementById("add-chart")?.addEventListener("change", (event) => {
-  const known = [...document.getElementById("other-keys").options].some((option) => option.value === event.target.value);
-  if (known) charts.add(event.target.value);
-  event.target.value = "";
 });
 
 document.getElementById("copy-config").addEventListener("click", async (event) => {

@@ -1,0 +1,29 @@
+"""What happened to a run at which step, for the lines across its charts."""
+
+from typing import Any
+
+from webapp.checkpoints.selectors import list_checkpoints
+from webapp.runs import selectors
+from webapp.runs.models import Run
+
+# Events that break a curve, or explain its shape; others are read on the timeline.
+_RESTARTS = {"resumed", "went_back"}
+_INCIDENTS = {
+    "nan", "loss_spike", "skipped_window", "checkpoint_failed", "checkpoint_refused", "save_failed", "stalled",
+    "expert_died", "expert_revived", "preempted", "failed",
+}  # fmt: skip
+_MOST_OF_A_KIND = 200
+
+
+def marks_of(run: Run) -> list[dict[str, Any]]:
+    """The newest checkpoints, restarts and incidents as {step, kind, text}."""
+    saved = [
+        {"step": checkpoint.step, "kind": "checkpoint", "text": f"Checkpoint of step {checkpoint.step}"}
+        for checkpoint in list_checkpoints(run)[:_MOST_OF_A_KIND]
+    ]
+    happened = [
+        {"step": event.step, "kind": "restart" if event.name in _RESTARTS else "incident", "text": event.text}
+        for event in selectors.timeline(run, limit=_MOST_OF_A_KIND)
+        if event.step is not None and event.name in _RESTARTS | _INCIDENTS
+    ]
+    return saved + happened
