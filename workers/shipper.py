@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from django.db import DatabaseError, transaction
@@ -48,6 +49,15 @@ class Shipper:
                 continue
             if is_over:
                 Placement.objects.filter(pk=placement.pk).update(drained_at=timezone.now())
+        self._ship_for_the_lost()
+
+    def _ship_for_the_lost(self) -> None:
+        """On a shared disk, ship what lost nodes left of the runs that go on here; they may never come back."""
+        here = Placement.objects.filter(node__name=self.node_name, ended_at=None).values("attempt__run")
+        left = Placement.objects.filter(attempt__run__in=here, drained_at=None).exclude(ended_at=None)
+        for placement in left.exclude(node__name=self.node_name).select_related("attempt__run"):
+            with suppress(OSError):
+                self.ship(place_of(placement, self.runs_dir), placement.attempt, is_over=False)
 
     def ship(self, place: Place, attempt: Attempt, *, is_over: bool) -> None:
         """Ship both files of one placement up to their ends; of a log that is over, its unended last line too."""

@@ -5,12 +5,14 @@ import threading
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 
+from webapp.fleet.models import Node
 from webapp.metrics import selectors
 from webapp.metrics.models import IngestCursor
+from webapp.runs import states
 from webapp.runs.models import Attempt
-from webapp.runs.services import lose_node
+from webapp.runs.services import allocate, lose_node
 from workers.launcher import Place
 from workers.shipper import Shipper
 from zaya_model.journal import Journal, journal_path
@@ -197,3 +199,15 @@ def test_two_shippers_at_once_store_each_line_once(run, journal, place):
         thread.join()
     assert count_points() == 2000
     assert IngestCursor.objects.get().lines == 2000
+
+
+def test_what_a_lost_node_left_on_a_shared_disk_is_shipped_by_the_node_that_goes_on(run, place, journal, make_node):
+    journal.metrics(1, {"loss": 2.0})
+    lost, other = Node.objects.get(name="test-node"), make_node("other")
+    lose_node(lost)
+    with transaction.atomic():
+        allocate(states.lock_run(run.pk), [other])
+    Shipper("other", place.run_dir.parent).tick()
+    assert count_points() == 1
+    Shipper("test-node", place.run_dir.parent).tick()
+    assert count_points() == 1
