@@ -135,6 +135,24 @@ def log_metrics():
 
 
 @pytest.fixture
+def log_router():
+    """Store router loads as the shipper would: {step: [tokens per expert of each layer]}."""
+    from django.db import transaction
+
+    from webapp.metrics import services
+
+    def log(run, records: dict[int, list[list[int]]]) -> None:
+        batch = services.Batch()
+        for step, load in records.items():
+            record = {"attempt": 1, "step": step, "time": datetime.now(UTC), "load": load}
+            batch.add_router({**record, "skipped": [0] * len(load), "bias": [[0.0, 0.5]] * len(load)})
+        with transaction.atomic():
+            services.store(run, batch)
+
+    return log
+
+
+@pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -108,6 +108,30 @@ def layer_figure(steps: Sequence[int], loads: Sequence[Sequence[int]]) -> Figure
     return figure
 
 
+def history_figure(steps: Sequence[int], layers: Sequence[Sequence[float]], hover: str) -> Figure:
+    """Layer × time heat map of one figure, a row of values for each layer; from zero, so that it does not flicker."""
+    top = max((max(row, default=0.0) for row in layers), default=0.0) or 1.0
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "x": list(steps),
+                "y": [f"{layer}" for layer in range(len(layers))],
+                "z": [list(row) for row in layers],
+                "zmin": 0,
+                "zmax": top,
+                "hovertemplate": f"layer %{{y}}, step %{{x}}<br>%{{z:.3~g}} {hover}<extra></extra>",
+                "ygap": 1,
+                "colorbar": {"thickness": 10, "outlinewidth": 0},
+            }
+        ],
+        "layout": {
+            "xaxis": {"title": {"text": "step"}, "type": "linear", "showgrid": False},
+            "yaxis": {"title": {"text": "layer"}, "type": "category", "autorange": "reversed", "showgrid": False},
+        },
+    }
+
+
 def smoothed(values: Sequence[float], weight: float) -> list[float]:
     """Exponential mean without the bias of its start; what is not finite is passed through and not counted."""
     mean, share, result = 0.0, 0.0, []

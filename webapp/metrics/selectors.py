@@ -215,6 +215,34 @@ def read_router(run: Run, step: int | None = None) -> RouterState | None:
     return RouterState(rows[0][0], [row[1] for row in rows], [row[2] for row in rows], [row[3] for row in rows])
 
 
+def read_router_history(run: Run, *, max_points: int = 200) -> list[RouterState]:
+    """Every layer's load over time, the newest record of each bucket of steps; the cost follows `max_points`."""
+    with connection.cursor() as sql:
+        sql.execute(
+            f"""
+            WITH {_VISIBLE},
+            records AS (
+                SELECT step, attempt FROM metrics_router JOIN visible USING (attempt)
+                WHERE run_id = %(run)s AND layer = 0 AND step <= last_step
+            ),
+            span AS (
+                SELECT (2 ^ greatest(0, ceil(log(2, (max(step) - min(step) + 1)::numeric / %(points)s))))::int8 AS width
+                FROM records
+            ),
+            picked AS (
+                SELECT DISTINCT ON (step / width) step, attempt FROM records, span
+                ORDER BY step / width, step DESC, attempt DESC
+            )
+            SELECT step, array_agg(load ORDER BY layer), array_agg(skipped ORDER BY layer),
+                   array_agg(bias ORDER BY layer)
+            FROM picked CROSS JOIN generate_series(0, %(layers)s - 1) AS each (layer)
+            JOIN metrics_router USING (step, attempt, layer) WHERE run_id = %(run)s GROUP BY step ORDER BY step
+            """,
+            {**_visible(run), "run": run.pk, "points": max_points, "layers": run.config["model"]["num_hidden_layers"]},
+        )
+        return [RouterState(*row) for row in sql]
+
+
 def read_layer(run: Run, layer: int, *, max_points: int = 300) -> tuple[list[int], list[list[int]]]:
     """One layer's load over time: the steps, and for each the tokens of every expert, summed within a bucket."""
     bounds = {**_visible(run), "run": run.pk, "layer": layer}

@@ -23,7 +23,7 @@ def chart_board(request: HttpRequest, run_id: int) -> HttpResponse:
     run = get_run(run_id)
     keys = selectors.list_keys(run)
     pins = pinned_charts(request.user, run)
-    return _json(
+    return as_json(
         {
             "charts": [asdict(chart) for chart in figures.charts_of(keys)],
             "pins": [chart.id for chart in figures.CHARTS] if pins is None else pins,
@@ -51,41 +51,13 @@ def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
         )
         for chart in charts
     }
-    return _json({"figures": drawn, "num_keys": selectors.count_keys(run)})
+    return as_json({"figures": drawn, "num_keys": selectors.count_keys(run)})
 
 
 @require_GET
 def chart_marks(request: HttpRequest, run_id: int) -> HttpResponse:
     """What happened at which step: checkpoints, restarts and incidents, for lines across the charts."""
-    return _json(marks_of(get_run(run_id)))
-
-
-@require_GET
-def router_figures(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Both heat maps and the figures beside them: ?layer=N&step=N, the newest step by default."""
-    run = get_run(run_id)
-    state = selectors.read_router(run, _number(request, "step"))
-    if state is None:
-        return _json({"step": None})
-    worst = max(range(len(state.layers)), key=lambda layer: selectors.violation(state.layers[layer]))
-    layer = _number(request, "layer")
-    layer = worst if layer is None else min(layer, len(state.layers) - 1)
-    steps, loads = selectors.read_layer(run, layer)
-    return _json(
-        {
-            "step": state.step,
-            "steps": steps,
-            "layer": layer,
-            "worst_layer": worst,
-            "worst_violation": selectors.violation(state.layers[worst]),
-            "entropy": state.entropy,
-            "dead_experts": state.dead_experts,
-            "skip_share": state.skip_share,
-            "tokens": sum(state.layers[0]) + state.skipped[0],
-            "load": figures.load_figure(state.layers),
-            "layer_load": figures.layer_figure(steps, loads),
-        }
-    )
+    return as_json(marks_of(get_run(run_id)))
 
 
 @require_GET
@@ -93,9 +65,11 @@ def log_lines(request: HttpRequest, run_id: int) -> HttpResponse:
     """Log lines: the newest, or ?after=ID or ?before=ID, with search and level."""
     lines = selectors.read_log(
         get_run(run_id), search=request.GET.get("search", "").replace("\x00", ""), level=request.GET.get("level", ""),
-        before=_number(request, "before"), after=_number(request, "after"),
+        before=number(request, "before"), after=number(request, "after"),
     )  # fmt: skip
-    return _json([[line.pk, line.time.isoformat(), line.level, line.source, line.attempt, line.text] for line in lines])
+    return as_json(
+        [[line.pk, line.time.isoformat(), line.level, line.source, line.attempt, line.text] for line in lines]
+    )
 
 
 @require_GET
@@ -114,11 +88,11 @@ def _log_pieces(run: Run) -> Iterator[str]:
         after = lines[-1].pk
 
 
-def _json(value: object) -> HttpResponse:
+def as_json(value: object) -> HttpResponse:
     return HttpResponse(json.dumps(value, allow_nan=False), content_type="application/json")
 
 
-def _number(request: HttpRequest, name: str) -> int | None:
+def number(request: HttpRequest, name: str) -> int | None:
     text = request.GET.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
@@ -133,7 +107,7 @@ def _bound(request: HttpRequest, name: str, scale: float, whole: Callable[[float
 
 
 def _points(request: HttpRequest) -> int:
-    return max(50, min(_number(request, "points") or selectors.MAX_POINTS, selectors.MAX_POINTS))
+    return max(50, min(number(request, "points") or selectors.MAX_POINTS, selectors.MAX_POINTS))
 
 
 def _smoothing(request: HttpRequest) -> float:

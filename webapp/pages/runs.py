@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.checkpoints.selectors import list_checkpoints
 from webapp.fleet.selectors import usable_nodes
+from webapp.metrics.routing import MEASURES
 from webapp.pages.access import require_operator
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.summary import summarise
@@ -83,6 +84,7 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
     context = _head_context(request, run) | {
         "checkpoints": list_checkpoints(run),
         "events": selectors.timeline(run),
+        "measures": MEASURES,
         "layers": range(run.config["model"]["num_hidden_layers"]),
         "config_toml": _toml(run),
         "differences": _from_preset(run),

@@ -3,7 +3,7 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from webapp.pages import account, charts, fleet, forks, live, preferences, runs
+from webapp.pages import account, charts, fleet, forks, live, preferences, router, runs
 
 urlpatterns = [
     path("", runs.run_list, name="runs"),
@@ -19,7 +19,8 @@ urlpatterns = [
     path("runs/<int:run_id>/board", charts.chart_board, name="run-board"),
     path("runs/<int:run_id>/marks", charts.chart_marks, name="run-marks"),
     path("runs/<int:run_id>/pins", preferences.set_pins, name="run-pins"),
-    path("runs/<int:run_id>/router", charts.router_figures, name="run-router"),
+    path("runs/<int:run_id>/router", router.router_now, name="run-router"),
+    path("runs/<int:run_id>/router/history", router.router_history, name="run-router-history"),
     path("runs/<int:run_id>/log", charts.log_lines, name="run-log"),
     path("runs/<int:run_id>/log.txt", charts.log_file, name="run-log-file"),
     path("nodes", fleet.node_list, name="nodes"),

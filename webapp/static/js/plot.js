@@ -36,8 +36,9 @@ function dressTrace(trace, figure, { isLog }) {
 }
 
 function dressHeat({ zmid, ...trace }) {
-  const range = trace.zmax - trace.zmin;
-  const scale = [[0, color("--cold")], [(zmid - trace.zmin) / range, color("--even")], [1, color("--hot")]];
+  // Without a middle there is nothing to be below: one colour, from none to much.
+  const middle = [[(zmid - trace.zmin) / (trace.zmax - trace.zmin), color("--even")]];
+  const scale = zmid === undefined ? [[0, color("--even")], [1, color("--hot")]] : [[0, color("--cold")], ...middle, [1, color("--hot")]];
   return { ...trace, colorscale: scale, colorbar: { ...trace.colorbar, tickfont: { size: 11 } } };
 }
 

@@ -1,6 +1,7 @@
-// The two heat maps of expert load, the figures beside them, and the run's history played back.
-import { draw } from "./plot.js";
+// The router's section: heat maps of expert load, balance by layer, the run's history played back, and the dead.
+import { BalanceTable } from "./balance.js";
 import { read } from "./live.js";
+import { draw } from "./plot.js";
 
 const element = (id) => document.getElementById(id);
 const PLAY_MS = 350;
@@ -11,28 +12,23 @@ export class RouterView {
     this.slider = element("router-step");
     this.steps = [];
     this.isLatest = true;
+    this.table = new BalanceTable(element("balance"), (layer) => this.#choose(layer));
     this.slider.addEventListener("input", () => {
       this.isLatest = Number(this.slider.value) === this.steps.length - 1;
-      this.refresh();
+      this.#readNow();
     });
-    element("router-layer").addEventListener("change", () => this.refresh());
+    element("router-layer").addEventListener("change", () => this.#readNow());
+    element("measure").addEventListener("change", () => this.#readHistory());
     element("router-play").addEventListener("click", () => this.play());
     document.addEventListener("theme", () => this.#draw());
+    this.observer = new IntersectionObserver(([entry]) => this.#seen(entry.isIntersecting), { rootMargin: "200px" });
+    this.observer.observe(element("router"));
   }
 
+  /** Read again: all of it in view, else only whether an expert died. */
   async refresh() {
-    const query = new URLSearchParams();
-    const layer = element("router-layer").value;
-    if (layer) query.set("layer", layer);
-    if (!this.isLatest) query.set("step", this.steps[this.slider.value]);
-    this.answer = await read(`${this.url}/router?${query}`);
-    if (this.answer.step === null) return;
-    this.steps = this.answer.steps;
-    this.slider.max = this.steps.length - 1;
-    this.slider.disabled = element("router-play").disabled = this.steps.length < 2;
-    if (this.isLatest) this.slider.value = this.slider.max;
-    this.#say();
-    await this.#draw();
+    await this.#readNow();
+    if (this.isVisible) await this.#readHistory();
   }
 
   /** Step through the history from its start, or stop doing so. */
@@ -52,12 +48,54 @@ export class RouterView {
       if (next > Number(this.slider.max)) return this.play();
       this.slider.value = next;
       this.isLatest = next === Number(this.slider.max);
-      this.refresh();
+      this.#readNow();
     }, PLAY_MS);
   }
 
+  #seen(isVisible) {
+    const isNew = isVisible && !this.isVisible;
+    this.isVisible = isVisible;
+    if (isNew) this.refresh().catch(console.warn);
+  }
+
+  #choose(layer) {
+    element("router-layer").value = layer;
+    return this.#readNow();
+  }
+
+  async #readNow() {
+    const query = new URLSearchParams();
+    const layer = element("router-layer").value;
+    if (layer) query.set("layer", layer);
+    if (!this.isLatest) query.set("step", this.steps[this.slider.value]);
+    this.answer = await read(`${this.url}/router?${query}`);
+    this.#warn(this.answer.dead);
+    if (this.answer.step === null) return;
+    this.steps = this.answer.steps;
+    this.slider.max = this.steps.length - 1;
+    this.slider.disabled = element("router-play").disabled = this.steps.length < 2;
+    if (this.isLatest) this.slider.value = this.slider.max;
+    this.#say();
+    this.table.show(this.answer.balance, this.answer.layer);
+    if (this.isVisible) await this.#draw();
+  }
+
+  async #readHistory() {
+    this.history = await read(`${this.url}/router/history?measure=${element("measure").value}`);
+    element("measure-unit").textContent = this.history.unit;
+    await draw(element("balance-history"), this.history.figure);
+  }
+
+  #warn(dead) {
+    const alert = element("expert-alert");
+    const text = dead.map((event) => `Since step ${event.step.toLocaleString("en")}: ${event.text}`).join(" ");
+    // Said once: a screen reader would read it out again with every record.
+    if (alert.textContent !== text) alert.textContent = text;
+    alert.hidden = !text;
+  }
+
   #say() {
-    const { step, worst_layer, worst_violation, entropy, dead_experts, skip_share, tokens } = this.answer;
+    const { step, worst_layer, balance, entropy, dead_experts, skip_share, tokens, shortfall } = this.answer;
     const part = (name, value, isAlarm) => {
       const span = document.createElement("span");
       const bold = document.createElement("b");
@@ -67,12 +105,12 @@ export class RouterView {
       return span;
     };
     element("router-figures").replaceChildren(
-      part("step", step),
-      part("imbalance", `${worst_violation.toFixed(2)} in layer ${worst_layer}`),
+      part("step", step.toLocaleString("en")),
+      part("imbalance", `${balance[worst_layer].violation.toFixed(2)} in layer ${worst_layer}`),
       part("entropy", entropy.toFixed(3)),
       part("dead experts", dead_experts, dead_experts > 0),
       part("skipped", `${(100 * skip_share).toFixed(1)} %`),
-      part("tokens a layer", tokens.toLocaleString("en")),
+      shortfall ? part("sums", shortfall, true) : part("each layer adds up to", `${tokens.toLocaleString("en")} tokens × top-1`),
     );
     element("layer-number").textContent = this.answer.layer;
   }
@@ -81,5 +119,6 @@ export class RouterView {
     if (!this.answer || this.answer.step === null) return;
     await draw(element("load"), this.answer.load);
     await draw(element("layer-load"), this.answer.layer_load);
+    if (this.history) await draw(element("balance-history"), this.history.figure);
   }
 }

@@ -16,7 +16,7 @@ follow(run, async (topics) => {
     has("metrics") && charts.refresh(),
     ...parts.map(async (part) => replace(part, await read(`${url}/parts/${part.dataset.part}`, { as: "text" }))),
     has("events", "checkpoints") && charts.readMarks(),
-    has("router") && router.refresh(),
+    has("router", "events") && router.refresh(),
     has("logs") && log.refresh(),
   ]);
 });
