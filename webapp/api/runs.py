@@ -3,6 +3,7 @@
 import base64
 from typing import Any
 
+from django.db.models import Q
 from django.http import Http404, HttpRequest
 from ninja import Router, Schema, Status
 from ninja.errors import HttpError
@@ -12,6 +13,8 @@ from webapp.api.auth import require_operator
 from webapp.checkpoints import services as checkpoints
 from webapp.runs import selectors, services
 from webapp.runs.models import Priority, Run
+from webapp.runs.query import parse_query
+from webapp.runs.query_terms import QueryError
 from zaya_model.errors import ConfigError, Problem
 from zaya_model.presets import build, load_preset
 
@@ -61,11 +64,17 @@ def create_run(request: HttpRequest, body: NewRun) -> Status:
 
 @router.get("")
 def list_runs(
-    request: HttpRequest, search: str = "", state: str = "", tag: str = "", cursor: str = "", limit: int = 50
+    request: HttpRequest,
+    query: str = "",
+    search: str = "",
+    state: str = "",
+    tag: str = "",
+    cursor: str = "",
+    limit: int = 50,
 ) -> dict[str, Any]:
     """Runs, newest first; `next` is the cursor of the following page, null at the end."""
     limit = max(1, min(limit, 500))
-    found = selectors.list_runs(search=search, state=state, tag=tag)
+    found = selectors.list_runs(search=search, state=state, tag=tag).filter(_wanted(query, request))
     if cursor:
         found = found.filter(pk__lt=_decode(cursor))
     page = list(found[: limit + 1])
@@ -169,6 +178,13 @@ def describe(run: Run) -> dict[str, Any]:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
     }
+
+
+def _wanted(query: str, request: HttpRequest) -> Q:
+    try:
+        return parse_query(query, user=request.auth)
+    except QueryError as error:
+        raise ConfigError([Problem("query", str(error))]) from error
 
 
 def _encode(number: int) -> str:

@@ -77,6 +77,20 @@ def test_list_goes_page_by_page_without_gaps_or_repeats(ask, make_run):
     assert seen == wanted
 
 
+def test_list_is_found_by_a_query_page_by_page(ask, make_run):
+    wanted = [make_run(f"run {steps}", train__steps=steps).pk for steps in (100, 200, 300)]
+    _, first = ask("GET", "/runs?query=train.steps>=200%20owner:me&limit=1")
+    _, second = ask("GET", f"/runs?query=train.steps>=200%20owner:me&limit=1&cursor={first['next']}")
+    assert [item["id"] for item in first["items"] + second["items"]] == wanted[:0:-1]
+    assert second["next"] is None
+
+
+def test_wrong_query_is_refused_at_its_place(ask):
+    status, answer = ask("GET", "/runs?query=(loss")
+    assert (status, answer["problems"][0]["path"]) == (422, "query")
+    assert "At character 1: this ( is never closed" in answer["detail"]
+
+
 def test_list_is_filtered_by_state_search_and_tag(ask, make_run):
     wanted = make_run("needle", tags=("blue",))
     make_run("hay")
