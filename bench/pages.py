@@ -31,7 +31,14 @@ def measure() -> list[dict]:
         }
         rows = [_row(name, _median_ms(lambda path=path: client.get(path))) for name, path in paths.items()]
         _add_runs(run, 10_000)
-        rows.append(_row("runs page, 10,000 runs", _median_ms(lambda: client.get("/"))))
+        paths = {
+            "runs page, 10,000 runs": "/",
+            "runs page, 10,000 runs, by a query": "/?query=(tag:x or run) train.steps>1 not loss<0.001 created>7d",
+            "runs page, 10,000 runs, sorted by a metric": "/?sort=loss",
+            "runs page, 10,000 runs, sorted by a config field": "/?sort=-train.steps",
+            "API: runs, 10,000 runs, by a query": "/api/v1/runs?query=state:stopped model.hidden_size>1",
+        }
+        rows += [_row(name, _median_ms(lambda path=path: client.get(path))) for name, path in paths.items()]
     return [*rows, _check_time(), _web_memory()]
 
 

@@ -100,13 +100,13 @@ def test_what_users_type_is_text_and_never_markup(page: Page, stack: Stack) -> N
 def test_list_finds_runs_and_says_what_to_do_when_none_match(page: Page, stack: Stack) -> None:
     run = stack.start_run("needle in a haystack")
     stack.ask(f"/runs/{run}/stop", {})
-    page.goto("/?search=needle")
+    page.goto("/?query=needle")
     expect(page.locator("tbody tr")).to_have_count(1)
-    page.goto("/?search=nothing-has-this-name")
+    page.goto("/?query=nothing-has-this-name")
     expect(page.get_by_role("heading", name="No run matches")).to_be_visible()
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/new", "/runs/1", "/nodes", "/account"])
+@pytest.mark.parametrize("path", ["/", "/runs/new", "/runs/1", "/nodes", "/account", "/compare?runs=1"])
 def test_pages_fit_a_phone(page: Page, path: str) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     page.goto(path)

@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 PUBLIC = {"healthz", "login", "logout"}
-NUMBERS = {"run_id": 1, "step": 1, "token_id": 1, "layer": 0, "name": "test-node", "part": "head"}
+NUMBERS = {"run_id": 1, "step": 1, "token_id": 1, "view_id": 1, "layer": 0, "name": "test-node", "part": "head"}
 
 
 def pages() -> list[str]:
@@ -72,12 +72,15 @@ def test_viewer_may_change_nothing(viewer, run, node, method, path):
 
 
 @pytest.mark.parametrize("path", ["/", "/nodes", "/account", "/runs/{run}", "/runs/{run}/charts?ids=loss",
+                                  "/compare?runs={run}", "/compare/figures?runs={run}&keys=loss", "/compare",
                                   "/runs/{run}/router", "/runs/{run}/log", "/runs/{run}/parts/head"])  # fmt: skip
 def test_viewer_may_see_everything(viewer, run, node, browser_of, path):
     assert browser_of(viewer).get(path.format(run=run.pk)).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/runs/new", "/runs/{run}/stop", "/runs/{run}/resume", "/nodes/test-node/drain"])
+@pytest.mark.parametrize(
+    "path", ["/runs/new", "/runs/{run}/stop", "/runs/{run}/resume", "/runs/act", "/nodes/test-node/drain"]
+)
 def test_viewer_is_refused_where_things_change(viewer, run, node, browser_of, path):
     client = browser_of(viewer)
     ask = client.get if path == "/runs/new" else client.post

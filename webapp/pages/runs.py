@@ -1,4 +1,4 @@
-"""Pages of runs: the list, a new one, one run, and the buttons on it."""
+"""Pages of runs: a new one, one run, and the buttons on it."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,41 +10,16 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.checkpoints.selectors import list_checkpoints
-from webapp.fleet.selectors import usable_nodes
 from webapp.metrics.routing import MEASURES
 from webapp.pages.access import require_operator
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.summary import summarise
 from webapp.runs import selectors, services, states
-from webapp.runs.models import Priority, Run, RunState
+from webapp.runs.models import Priority, Run
 from zaya_model.config import RunConfig
 from zaya_model.errors import ConfigError
 from zaya_model.plan import count_parameters, estimate_memory
 from zaya_model.presets import build, load_preset, preset_names, preset_summary, to_toml
-
-PAGE_SIZE = 50
-
-
-@require_GET
-def run_list(request: HttpRequest) -> HttpResponse:
-    """Every run, filtered and sorted; the rows alone when the page asks for what changed."""
-    query = {name: request.GET.get(name, "").replace("\x00", "") for name in ("search", "state", "tag", "sort")}
-    query["sort"] = query["sort"] or "newest"
-    page = max(1, int(request.GET["page"])) if request.GET.get("page", "").isdecimal() else 1
-    page = min(page, 100_000)
-    first = (page - 1) * PAGE_SIZE
-    found = list(selectors.list_runs(**query)[first : first + PAGE_SIZE + 1])
-    context = {
-        "summaries": summarise(found[:PAGE_SIZE]),
-        "query": query,
-        "page": page,
-        "has_next": len(found) > PAGE_SIZE,
-        "states": RunState.choices,
-        "sorts": selectors.SORTS,
-        "is_filtered": any(query[name] for name in ("search", "state", "tag")),
-        "num_nodes": usable_nodes().count(),
-    }
-    return render(request, "runs/_rows.html" if "rows" in request.GET else "runs/list.html", context)
 
 
 @require_http_methods(["GET", "POST"])

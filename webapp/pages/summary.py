@@ -1,7 +1,7 @@
 """What the head of a run's page and its row in the list say: progress, time left, the figures one looks at first."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from webapp.metrics.selectors import last_values
@@ -76,7 +76,7 @@ class Summary:
         return [Tile("Goodput", self.goodput.share, is_share=True, hint=hint)]
 
 
-def summarise(runs: Sequence[Run]) -> list[Summary]:
-    """Summaries of some runs, in two queries and one more for each queued run."""
-    values = last_values(runs, KEYS)
+def summarise(runs: Sequence[Run], keys: Iterable[str] = ()) -> list[Summary]:
+    """Summaries of some runs with the values of `keys` too, in two queries and one more for each queued run."""
+    values = last_values(runs, [*KEYS, *keys])
     return [Summary(run, values[run.pk], queue_position(run) if run.state in WAITING else None) for run in runs]

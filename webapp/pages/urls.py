@@ -3,10 +3,15 @@
 from django.contrib.auth import views as auth
 from django.urls import path
 
-from webapp.pages import account, charts, fleet, forks, live, preferences, router, runs
+from webapp.pages import account, charts, compare, fleet, forks, live, preferences, router, run_list, runs
 
 urlpatterns = [
-    path("", runs.run_list, name="runs"),
+    path("", run_list.run_list, name="runs"),
+    path("runs/act", run_list.act_on_runs, name="act-on-runs"),
+    path("compare", compare.compare, name="compare"),
+    path("compare/figures", compare.compare_figures, name="compare-figures"),
+    path("views", run_list.keep_view, name="keep-view"),
+    path("views/<int:view_id>/delete", run_list.delete_view, name="delete-view"),
     path("runs/new", runs.new_run, name="new-run"),
     path("runs/new/plan", runs.plan_run, name="plan-run"),
     path("runs/<int:run_id>", runs.run_page, name="run"),

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from django.core.exceptions import ValidationError
 
 from webapp.accounts.models import User
-from webapp.preferences.models import PinnedCharts
+from webapp.preferences.models import PinnedCharts, SavedView
 from webapp.runs.models import Run
 from webapp.text import storable
 
 MOST_PINS = 100
+MOST_VIEWS = 50
 _LONGEST_ID = 250
 
 
@@ -29,3 +30,25 @@ def pin_charts(user: User, run: Run | None, charts: Sequence[str]) -> None:
 def forget_pins(user: User, run: Run | None) -> None:
     """Go back to the user's default for a run, or (None) to the house's."""
     PinnedCharts.objects.filter(user=user, run=run).delete()
+
+
+def save_view(user: User, name: str, address: str) -> SavedView:
+    """Keep a look at the table of runs under a name; a name used before is given to the new one.
+
+    Raises ValidationError without a name, for what is too long, or for more than MOST_VIEWS.
+    """
+    name = " ".join(storable(name).split())
+    if not name:
+        raise ValidationError("Give the view a name.")
+    view = SavedView.objects.filter(user=user, name=name).first() or SavedView(user=user, name=name)
+    if view.pk is None and SavedView.objects.filter(user=user).count() >= MOST_VIEWS:
+        raise ValidationError(f"At most {MOST_VIEWS} views can be kept; delete one first.")
+    view.address = storable(address)
+    view.full_clean()
+    view.save()
+    return view
+
+
+def forget_view(user: User, view_id: int) -> None:
+    """Delete one's own view; somebody else's, or none, is left alone."""
+    SavedView.objects.filter(user=user, pk=view_id).delete()

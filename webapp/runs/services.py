@@ -43,7 +43,7 @@ def create_run(
         name=_UNPRINTABLE.sub(" ", name).strip(),
         preset=preset,
         config=config.model_dump(mode="json"),
-        tags=list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag)),
+        tags=_clean_tags(tags),
         notes=storable(notes),
         priority=priority,
         state=RunState.QUEUED,
@@ -90,6 +90,21 @@ def resume_run(run: Run, *, actor: User, step: int | None = None) -> Run:
     states.move(run, "resume", f"Waits for a free node to go on from {where}.", actor=actor)
     messages.call_scheduler()
     return run
+
+
+@transaction.atomic
+def add_tags(run: Run, tags: Iterable[str]) -> Run:
+    """Put tags behind those a run has; one it has is not doubled. Raises ValidationError."""
+    run = states.lock_run(run.pk)
+    run.tags = _clean_tags([*run.tags, *tags])
+    run.full_clean()
+    run.save(update_fields=["tags"])
+    messages.publish(run.pk, {"state"})
+    return run
+
+
+def _clean_tags(tags: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag))
 
 
 def allocate(run: Run, nodes: list[Node]) -> Attempt:

@@ -59,7 +59,22 @@ def test_run_page_costs_few_queries(operator, run, start, log_metrics, browser_o
 
 
 @pytest.mark.parametrize(
-    "query", ["page=0", "page=x", "page=99999999999", "sort=<x>", "state=odd", "search=%00", "search=%23"]
+    "query",
+    [
+        "page=0",
+        "page=x",
+        "page=99999999999",
+        "sort=<x>",
+        "sort=-",
+        "query=%00",
+        "query=%23",
+        "column=",
+        "column=%00",
+        "sort=train.seed",
+        "sort=-loss",
+        "query=(",
+        "add=,loss",
+    ],
 )
 def test_odd_queries_give_a_page(operator, run, browser_of, query):
     assert browser_of(operator).get(f"/?{query}").status_code == 200

@@ -30,6 +30,14 @@ def si(value: float | None) -> str:
 
 
 @register.filter
+def setting(value: Any) -> str:
+    """A value of a config as one would type it."""
+    if value is None or value == "":
+        return "–"
+    return str(value).lower() if isinstance(value, bool) else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@register.filter
 def size(value: int | None) -> str:
     """Bytes with an SI prefix."""
     return "–" if value is None else f"{si(value)}B" if value >= 1000 else f"{value} B"

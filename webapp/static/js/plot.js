@@ -20,12 +20,16 @@ export async function draw(card, figure, options = {}) {
   return plot;
 }
 
+/** Colour is never the only difference; the seventh series has the first one's colour and another dash. */
+export function dashOf(series) {
+  return DASHES[(series + Math.floor(series / NUM_COLORS)) % DASHES.length];
+}
+
 function dressTrace(trace, figure, { isLog }) {
   if (trace.type === "heatmap") return dressHeat(trace);
   const { series, role } = trace.meta;
   const tone = color(`--s${series % NUM_COLORS}`);
-  // Colour is never the only difference; the seventh series has the first one's colour and another dash.
-  const dash = trace.stackgroup ? "solid" : DASHES[(series + Math.floor(series / NUM_COLORS)) % DASHES.length];
+  const dash = trace.stackgroup ? "solid" : dashOf(series);
   return {
     ...trace,
     y: isLog && role === "band" ? liftedBand(trace.y, figure) : trace.y,
