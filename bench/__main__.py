@@ -10,6 +10,7 @@ from pathlib import Path
 import bench
 
 RESULTS = Path(__file__).parent / "results.json"
+LONG = {"scaling"}  # ten minutes and more: measured by name alone
 FIELDS = ("name", "value", "unit", "peer", "peer_value", "ratio")
 
 
@@ -17,12 +18,14 @@ def main() -> int:
     """Run the named benchmarks, or all; one that cannot run is a row that says why."""
     names = [module.name for module in pkgutil.iter_modules(bench.__path__) if not module.name.startswith("_")]
     parser = argparse.ArgumentParser(prog="python -m bench", description=main.__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(names)}; all by default but {', '.join(LONG)}"
+    )
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(names):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; choose from {', '.join(names)}")
     rows = []
-    for name in arguments.names or names:
+    for name in arguments.names or [name for name in names if name not in LONG]:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
         rows += measure(name)
     RESULTS.write_text(json.dumps(rows, indent=2) + "\n")

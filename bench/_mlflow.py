@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_PINS = ("mlflow==3.17.2", "psycopg2-binary==2.9.11")
+_PINS = ("mlflow==3.17.2", "psycopg2-binary==2.9.13")
 _HOME = Path(tempfile.gettempdir()) / "zayaboard-bench-mlflow"
 
 

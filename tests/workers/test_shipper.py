@@ -104,6 +104,8 @@ def test_line_still_being_written_waits_for_its_end(journal, place, ship):
         b"{not json", b"[]", b'{"kind": "nothing", "step": 1}', b'{"kind": "metrics", "step": "x"}', b"\xff\xfe\x00",
         b'{"kind":"metrics","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"values":{"a":"many"}}',
         b'{"kind":"metrics","step":99999999999999999999,"time":"2026-01-01T00:00:00+00:00","attempt":1,"values":{}}',
+        b'{"kind":"metrics","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":"1","rank":0,"values":{"a":1}}',
+        b'{"kind":"metrics","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":4294967296,"values":{"a":1}}',
         b'{"kind":"router","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"load":[["x"]]}',
         b'{"kind":"checkpoint","step":1,"time":"2026-01-01T00:00:00+00:00","attempt":1,"rank":0,"status":"odd"}',
         b'{"kind":"event","step":1,"time":"yesterday","attempt":1,"rank":0,"name":"x","text":"y"}',

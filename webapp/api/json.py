@@ -28,4 +28,11 @@ class StrictJson(BaseRenderer):
     media_type = "application/json"
 
     def render(self, request: HttpRequest, data: Any, *, response_status: int) -> str:
-        return json.dumps(strict(data), cls=NinjaJSONEncoder, allow_nan=False)
+        try:
+            return _dump(data)
+        except ValueError:  # a number that is not finite: rare, and to find it is slower than to write all others
+            return _dump(strict(data))
+
+
+def _dump(data: Any) -> str:
+    return json.dumps(data, cls=NinjaJSONEncoder, allow_nan=False)

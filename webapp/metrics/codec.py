@@ -25,5 +25,7 @@ def unpack(data: bytes, types: Sequence[np.dtype]) -> list[np.ndarray]:
 
 def _planes(column: np.ndarray) -> bytes:
     """First the lowest byte of every number, then the next: bytes of one place are alike, and deflate well."""
-    words = np.diff(column, prepend=INTEGER.type(0)) if column.dtype == INTEGER else column
-    return np.ascontiguousarray(words).view(np.uint8).reshape(-1, 8).T.tobytes()
+    words = column.copy()
+    if column.dtype == INTEGER:
+        words[1:] -= column[:-1]
+    return words.view(np.uint8).reshape(-1, 8).T.tobytes()

@@ -61,7 +61,7 @@ class Batch:
     def add_metrics(self, record: Mapping[str, Any]) -> None:
         """Take the scalars of a journal record. Raises ValueError for a value that is not a number."""
         numbers = [(storable(key)[:_MAX_KEY], decode_number(value)) for key, value in record["values"].items()]
-        attempt, step, time = record["attempt"], record["step"], (record["time"] - _EPOCH) // _MICROSECOND
+        attempt, step, time = _attempt(record), record["step"], (record["time"] - _EPOCH) // _MICROSECOND
         for key, value in numbers:
             track = self.tracks.get((key, attempt)) or self.tracks.setdefault((key, attempt), Track())
             track.steps.append(step)
@@ -72,7 +72,7 @@ class Batch:
         """Take the router loads of a journal record."""
         if not all(isinstance(tokens, int) and 0 <= tokens < 2**62 for load in record["load"] for tokens in load):
             raise ValueError("router loads must be counts of tokens")
-        at = (record["attempt"], record["step"])
+        at = (_attempt(record), record["step"])
         skipped, bias = record.get("skipped") or [], record.get("bias") or []
         self.router_loads += [
             RouterLoad(
@@ -86,6 +86,14 @@ class Batch:
     def add_line(self, attempt: int, source: str, time: datetime, level: str, text: object) -> None:
         """Take one log line."""
         self.lines.append(Line(attempt, storable(source)[:60], time, storable(level)[:10], storable_line(text)))
+
+
+def _attempt(record: Mapping[str, Any]) -> int:
+    """The attempt of a record. Raises ValueError: one that Postgres cannot hold must not take a batch with it."""
+    attempt = record["attempt"]
+    if type(attempt) is not int or not 0 <= attempt < 2**31:
+        raise ValueError(f"a record needs the number of its attempt, not {attempt!r}")
+    return attempt
 
 
 def lock_cursor(run: Run, path: str) -> IngestCursor:

@@ -176,11 +176,12 @@ def test_rows_are_few_however_points_came(oracle):
 
 
 def test_every_point_is_found_once_at_any_width(oracle):
-    oracle.store(1, ((step, 1.0) for step in range(70_001)))
+    oracle.store(1, ((step, 1.0) for step in range(140_001)))
+    assert max(levels(oracle.run)) == 4
     series = Series.objects.get().pk
     for bits in range(20):
         (parts,) = chunks.read(oracle.run.pk, [series], [chunks.Span(1, -(2**62), 2**62 - 1, bits)]).values()
-        assert sum(int(part.count.sum()) for part in parts) == 70_001
+        assert sum(int(part.count.sum()) for part in parts) == 140_001
 
 
 def test_exact_points_of_all_attempts_can_be_read_in_pieces(oracle):
