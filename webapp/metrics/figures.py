@@ -40,6 +40,35 @@ CHARTS = (
 CHARTS_BY_ID = {chart.id: chart for chart in CHARTS}
 
 
+@dataclass(frozen=True)
+class Axis:
+    """What lies along x: steps, tokens, the time of day (UTC) or seconds since `origin`."""
+
+    kind: str = "step"
+    tokens_per_step: int = 1
+    origin: float = 0.0
+
+    @property
+    def is_time(self) -> bool:
+        """Whether places are moments rather than multiples of a step."""
+        return self.kind in ("time", "relative")
+
+    def places(self, curve: Curve) -> list[float]:
+        """The place of each point; moments in milliseconds since 1970, as Plotly's dates."""
+        if self.kind == "time":
+            return [time * 1000 for time in curve.times]
+        if self.kind == "relative":
+            return [time - self.origin for time in curve.times]
+        return [step * self.tokens_per_step for step in curve.steps] if self.kind == "tokens" else list(curve.steps)
+
+    def time_at(self, place: float) -> float:
+        """Seconds since 1970 of a place on an axis of time."""
+        return place / 1000 if self.kind == "time" else place + self.origin
+
+
+STEPS = Axis()
+
+
 def chart_of(chart_id: str) -> Chart:
     """A card of the run page, or the card of any one series by its key."""
     return CHARTS_BY_ID.get(chart_id) or Chart(chart_id, chart_id, (chart_id,))
@@ -51,8 +80,8 @@ def charts_of(keys: Sequence[str]) -> list[Chart]:
     return [*CHARTS, *(Chart(key, key, (key,)) for key in keys if key not in drawn)]
 
 
-def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, step_scale: float = 1.0) -> Figure:
-    """Lines over steps, or over tokens with `step_scale` tokens a step.
+def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, axis: Axis = STEPS) -> Figure:
+    """Lines over an axis.
 
     A smoothed line keeps the raw one faintly behind it; buckets show their least and greatest value as a band; what is
     no finite number is a gap with a cross where the line was last seen. The names as they were logged are in
@@ -61,7 +90,7 @@ def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0
     names = chart.names or tuple("" if len(chart.keys) == 1 else key for key in chart.keys)
     traces: list[Figure] = []
     for index, (name, curve) in enumerate(zip(names, curves, strict=True)):
-        x = [step * step_scale for step in curve.steps]
+        x = axis.places(curve)
         if not x:
             continue
         if chart.is_stacked:
@@ -75,10 +104,12 @@ def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0
                 _line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
             )
         traces.append(_line(name, index, x, smooth))
-        if marks := _marks(name, index, x, curve.values):
+        if marks := _marks(name, index, x, curve):
             traces.append(marks)
     layout = _layout(chart, len({trace["meta"]["series"] for trace in traces}) > 1)
     layout["meta"] = [name or chart.title for name in names]
+    if axis.is_time:
+        layout["xaxis"] = {"type": "date"} if axis.kind == "time" else {"ticksuffix": " s"}
     if not chart.is_stacked and (span := _constant_span(curves)):
         layout["yaxis"]["range"] = span
     return {"data": traces, "layout": layout}
@@ -176,16 +207,18 @@ def _band(index: int, x: Sequence[float], curve: Curve) -> Figure:
     }
 
 
-def _marks(name: str, index: int, x: Sequence[float], values: Sequence[float]) -> Figure | None:
-    """Crosses where a value was NaN or infinite, at the height of the last finite one."""
+def _marks(name: str, index: int, x: Sequence[float], curve: Curve) -> Figure | None:
+    """Crosses where a value was NaN or infinite, or a bucket holds NaN, at the height of the last finite one."""
     at, heights, words, last = [], [], [], 0.0
-    for place, value in zip(x, values, strict=True):
+    counts = curve.nans or [0] * len(x)
+    for place, value, count in zip(x, curve.values, counts, strict=True):
         if math.isfinite(value):
             last = value
+        if math.isfinite(value) and not count:
             continue
         at.append(place)
         heights.append(last)
-        words.append("NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞"))
+        words.append(("∞" if value > 0 else "−∞") if math.isinf(value) else f"{count} × NaN" if count > 1 else "NaN")
     if not at:
         return None
     return {

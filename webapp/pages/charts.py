@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -29,25 +29,24 @@ def chart_board(request: HttpRequest, run_id: int) -> HttpResponse:
             "pins": [chart.id for chart in figures.CHARTS] if pins is None else pins,
             "num_keys": len(keys),
             "tokens_per_step": run.tokens_per_step,
+            "started": run.started_at.timestamp() if run.started_at else 0.0,
         }
     )
 
 
 @require_GET
 def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Figures of charts: ?ids=loss&ids=mfu, smoothing=0…0.99, x=step|tokens, from= and to= on that axis."""
+    """Figures: ?ids=loss&ids=mfu, smoothing=0…0.99, x=step|tokens|time|relative, from= and to= on that axis."""
     run = get_run(run_id)
-    scale = run.tokens_per_step if request.GET.get("x") == "tokens" else 1
+    axis = _axis(request, run)
     charts = [figures.chart_of(chart_id.replace("\x00", "")) for chart_id in request.GET.getlist("ids")[:_MOST_CHARTS]]
     keys = list(dict.fromkeys(key for chart in charts for key in chart.keys))
-    found = selectors.read_curves(
-        run, keys, max_points=_points(request),
-        first_step=_bound(request, "from", scale, math.floor), last_step=_bound(request, "to", scale, math.ceil),
-    )  # fmt: skip
+    first, last = _steps_in_view(request, run, keys, axis)
+    found = selectors.read_curves(run, keys, max_points=_points(request), first_step=first, last_step=last)
     curves = {curve.key: curve for curve in found}
     drawn = {
         chart.id: figures.line_figure(
-            chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request), step_scale=scale
+            chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request), axis=axis
         )
         for chart in charts
     }
@@ -97,13 +96,42 @@ def number(request: HttpRequest, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
-def _bound(request: HttpRequest, name: str, scale: float, whole: Callable[[float], int]) -> int | None:
-    """An end of the zoom as a step; none for what is no number a step can be."""
+def _axis(request: HttpRequest, run: Run) -> figures.Axis:
+    origin = run.started_at.timestamp() if run.started_at else 0.0
+    return figures.Axis(request.GET.get("x", ""), run.tokens_per_step, origin)
+
+
+def _steps_in_view(
+    request: HttpRequest, run: Run, keys: Sequence[str], axis: figures.Axis
+) -> tuple[int | None, int | None]:
+    """The zoom as steps; None where it has no end, or one that is no place on the axis."""
+    low, high = _place(request, "from"), _place(request, "to")
+    if axis.is_time and (low, high) != (None, None):
+        return _steps_between(run, keys, axis, low, high)
+    scale = axis.tokens_per_step if axis.kind == "tokens" else 1
+    return _whole(low, scale, math.floor), _whole(high, scale, math.ceil)
+
+
+def _steps_between(
+    run: Run, keys: Sequence[str], axis: figures.Axis, low: float | None, high: float | None
+) -> tuple[int | None, int | None]:
+    """Steps around two moments, found on the whole curves: the last one before and the first one after."""
+    points = [at for curve in selectors.read_curves(run, keys) for at in zip(curve.times, curve.steps, strict=True)]
+    before = [step for time, step in points if low is not None and time < axis.time_at(low)]
+    after = [step for time, step in points if high is not None and time > axis.time_at(high)]
+    return max(before, default=None), min(after, default=None)
+
+
+def _place(request: HttpRequest, name: str) -> float | None:
     try:
-        value = float(request.GET[name]) / scale
+        value = float(request.GET[name])
     except (KeyError, ValueError):
         return None
-    return whole(value) if abs(value) < 2**62 else None
+    return value if math.isfinite(value) else None
+
+
+def _whole(place: float | None, scale: int, rounded: Callable[[float], int]) -> int | None:
+    return rounded(place / scale) if place is not None and abs(place / scale) < 2**62 else None
 
 
 def _points(request: HttpRequest) -> int:

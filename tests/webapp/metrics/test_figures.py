@@ -85,7 +85,22 @@ def test_every_key_has_one_chart():
 
 
 def test_tokens_stretch_the_axis():
-    assert draw(step_scale=100)["data"][0]["x"] == [100, 200, 300]
+    assert draw(axis=figures.Axis("tokens", tokens_per_step=100))["data"][0]["x"] == [100, 200, 300]
+
+
+@pytest.mark.parametrize(("kind", "places"), [("time", [100_000, 101_500]), ("relative", [10, 11.5])])
+def test_points_lie_where_their_time_is(kind, places):
+    timed = Curve("x", [1, 2], [1.0, 2.0], [1.0, 2.0], [1.0, 2.0], times=[100.0, 101.5])
+    axis = figures.Axis(kind, origin=90.0)
+    assert draw(curves=[timed], axis=axis)["data"][0]["x"] == places
+    assert [axis.time_at(place) for place in places] == timed.times
+
+
+def test_nan_within_a_bucket_is_marked_and_the_line_goes_on():
+    bucket = Curve("x", [1, 8, 16], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], nans=[0, 2, 0])
+    line, marks = draw(curves=[bucket])["data"]
+    assert line["y"] == [1.0, 2.0, 3.0]
+    assert (marks["x"], marks["text"]) == ([8], ["2 × NaN"])
 
 
 def test_key_that_looks_like_markup_is_escaped():

@@ -41,6 +41,14 @@ def test_zoom_over_tokens_is_meant_in_tokens(measured, operator, browser_of):
     assert xs_of(browser_of(operator), measured, **query) == [10 * scale, 11 * scale, 12 * scale]
 
 
+@pytest.mark.parametrize("kind", ["time", "relative"])
+def test_zoom_over_time_finds_the_steps_of_that_time(measured, operator, browser_of, kind):
+    places = xs_of(browser_of(operator), measured, x=kind)
+    shown = xs_of(browser_of(operator), measured, **{"x": kind, "from": places[40], "to": places[50]})
+    assert shown[0] <= places[40] < places[50] <= shown[-1]
+    assert len(shown) < len(places)
+
+
 @pytest.mark.parametrize("bound", ["nan", "inf", "-1e400", "1e300", "<b>", ""])
 def test_zoom_to_no_place_shows_everything(measured, operator, browser_of, bound):
     assert xs_of(browser_of(operator), measured, **{"from": bound})[-1] == 3000

@@ -75,7 +75,8 @@ export class ChartGrid {
     if (change["xaxis.range[0]"] === undefined) return;
     const card = this.cards.get(plot.closest(".chart"));
     if (change["yaxis.range[0]"] !== undefined) card.spread = [change["yaxis.range[0]"], change["yaxis.range[1]"]];
-    this.zoom([change["xaxis.range[0]"], change["xaxis.range[1]"]]).catch(console.warn);
+    const numberOf = (end) => plot._fullLayout.xaxis.r2l(change[`xaxis.range[${end}]`]);  // dates come as text
+    this.zoom([numberOf(0), numberOf(1)]).catch(console.warn);
   }
 
   #point(from, x) {

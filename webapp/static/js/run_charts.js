@@ -24,8 +24,8 @@ export class RunCharts {
   }
 
   async #readBoard() {
-    const { charts, pins, num_keys, tokens_per_step } = await read(`${this.url}/board`);
-    Object.assign(this, { numKeys: num_keys, tokensPerStep: tokens_per_step });
+    const { charts, pins, num_keys, tokens_per_step, started } = await read(`${this.url}/board`);
+    Object.assign(this, { numKeys: num_keys, tokensPerStep: tokens_per_step, started });
     this.board.show(charts, pins);
   }
 
@@ -37,11 +37,15 @@ export class RunCharts {
   }
 
   #placeMarks() {
-    const scale = this.grid.x === "tokens" ? this.tokensPerStep : 1;
     const isWanted = element("chart-marks").checked;
-    this.grid.marks = isWanted ? this.marks.map((mark) => ({ ...mark, x: mark.step * scale })) : [];
+    this.grid.marks = isWanted ? this.marks.map((mark) => ({ ...mark, x: this.#placeOf(mark) })) : [];
     for (const card of this.grid.cards.values()) if (card.view) card.view.marks = this.grid.marks;
     return this.grid.redraw();
+  }
+
+  #placeOf({ step, time }) {
+    const places = { step, tokens: step * this.tokensPerStep, time: time * 1000, relative: time - this.started };
+    return places[this.grid.x];
   }
 
   #listen() {
