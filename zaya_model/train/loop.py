@@ -30,7 +30,7 @@ from zaya_model.train.watch import Alarm, ExpertWatch
 
 
 def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attempt: int | None = None) -> str:
-    """Train until the last step or until asked to end; returns `finished`, `stopped` or `preempted`.
+    """Train until the last step or until asked to end; returns `finished`, `stopped`, `preempted` or `superseded`.
 
     `resume` is `latest`, a step, or None for a fresh start. A file `stop` in the run's folder or SIGINT ask to stop,
     SIGTERM says that the machine is taken away: a checkpoint is written first. Raises ZayaError, after saying so in the
@@ -60,6 +60,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
 _ENDS = {
     "finished": "All steps are done.",
     "stopped": "Stopped after step {step:,} as asked.",
+    "superseded": "Ended after step {step:,} without saving, since a newer attempt has the run's folder.",
     "preempted": "Saved after step {step:,} and ended, since the machine asked for it (SIGTERM).",
 }
 
@@ -78,7 +79,7 @@ class Training:
 
     def run(self, resume: str | None) -> str:
         """Set up, loop, end."""
-        with Wishes(self.run_dir) as self.wishes:
+        with Wishes(self.run_dir, self.attempt, is_first=self.world.is_first) as self.wishes:
             self.feed = Feed(self.config, self.run_dir / "data", self.world)
             self.state = TrainState(self.config, self.world)
             found = self._restore(resume)
@@ -114,10 +115,11 @@ class Training:
             seconds = {"data": time.perf_counter() - started, "checkpoint": stall}
             phase, stall = state.phase, 0.0
 
-            asked = self.wishes.now(looks_for_file=self.world.is_first)
-            result = train_step(state, micro_batches, self.world, asked=asked)
+            result = train_step(state, micro_batches, self.world, asked=self.wishes.now())
             result.seconds |= seconds
             asked = result.asked
+            if asked == Asked.GIVE_WAY:
+                return "superseded"
 
             if self.journal and (state.step % every.log_every_steps == 0 or result.alarm):
                 scalars = self._scalars(result, phase.tokens_per_step)

@@ -108,6 +108,22 @@ def test_the_stop_file_ends_the_run_after_a_checkpoint(
     assert records(tmp_path, "checkpoint")[-1]["status"] == "verified"
 
 
+def test_an_attempt_that_finds_a_newer_one_in_its_folder_ends_and_saves_nothing(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop.train_step
+
+    def stepping(state, *arguments, **keywords):
+        if state.step == 3:
+            (tmp_path / "attempt").write_text("2")
+        return real(state, *arguments, **keywords)
+
+    monkeypatch.setattr(loop, "train_step", stepping)
+    assert train(tiny(), tmp_path, attempt=1) == "superseded"
+    assert events(tmp_path)[-1] == "superseded"
+    assert [r["step"] for r in records(tmp_path, "checkpoint") if r["status"] == "verified"] == [3]
+
+
 @pytest.mark.parametrize(("number", "end"), [(signal.SIGTERM, "preempted"), (signal.SIGINT, "stopped")])
 def test_a_signal_ends_the_run_after_a_checkpoint(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, end: str
