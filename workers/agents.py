@@ -1,12 +1,14 @@
 """Start the node's agent and its shipper with the Celery worker that listens to the node's queue; stop them with it."""
 
 import time
+from functools import partial
 from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.conf import settings
 
 from webapp import messages
+from workers.janitor import sweep
 from workers.loop import Loop
 from workers.node import Agent
 from workers.shipper import Shipper
@@ -29,7 +31,11 @@ def start(sender: Any, **_: object) -> None:
         return
     _agent = Agent(settings.NODE_NAME, settings.RUNS_DIR)
     shipper = Shipper(settings.NODE_NAME, settings.RUNS_DIR)
-    _loops[:] = [Loop("node agent", _agent.tick, 0.5), Loop("shipper", shipper.tick, 0.15)]
+    _loops[:] = [
+        Loop("node agent", _agent.tick, 0.5),
+        Loop("shipper", shipper.tick, 0.15),
+        Loop("janitor", partial(sweep, settings.NODE_NAME, settings.RUNS_DIR), 5.0),
+    ]
     for loop in _loops:
         loop.start()
 

@@ -36,7 +36,8 @@ class Shipper:
 
     def tick(self) -> None:
         """Ship all there is; also of attempts that ended without us, for nothing written may be lost."""
-        started = Placement.objects.filter(node__name=self.node_name, drained_at=None).exclude(started_at=None)
+        started = Placement.objects.filter(node__name=self.node_name, drained_at=None, attempt__run__deleted_at=None)
+        started = started.exclude(started_at=None)
         for placement in started.select_related("attempt__run"):
             attempt = placement.attempt
             place = place_of(placement, self.runs_dir)

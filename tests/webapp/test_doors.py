@@ -7,7 +7,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 PUBLIC = {"healthz", "login", "logout"}
-NUMBERS = {"run_id": 1, "step": 1, "token_id": 1, "view_id": 1, "layer": 0, "name": "test-node", "part": "head"}
+NUMBERS = {"run_id": 1, "step": 1, "token_id": 1, "view_id": 1, "layer": 0, "name": "test-node", "part": "head",
+           "kind": "csv"}  # fmt: skip
 
 
 def pages() -> list[str]:

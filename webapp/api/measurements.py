@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 from ninja.errors import HttpError
 
 from webapp.api.runs import get_run
 from webapp.checkpoints.selectors import list_checkpoints
 from webapp.metrics import selectors
+from webapp.metrics.export import FORMATS
+from webapp.streaming import stream
 
 router = Router()
 
@@ -42,6 +44,19 @@ def read_metrics(
 def list_keys(request: HttpRequest, run_id: int) -> dict[str, Any]:
     """Names of every series of a run."""
     return {"keys": selectors.list_keys(get_run(run_id))}
+
+
+@router.get("/{int:run_id}/export")
+def export_points(
+    request: HttpRequest, run_id: int, wanted_format: str = Query("csv", alias="format"), keys: str = ""
+) -> StreamingHttpResponse:
+    """Every point, or those of some keys (comma-separated), of all attempts, as csv, json or parquet."""
+    run = get_run(run_id)
+    if wanted_format not in FORMATS:
+        raise HttpError(400, f"format: write {', '.join(FORMATS)}, not {wanted_format!r}.")
+    export, content_type = FORMATS[wanted_format]
+    pieces = export(run, [key for key in keys.split(",") if key] or None)
+    return stream(request, pieces, content_type=content_type, filename=f"run-{run.pk}.{wanted_format}")
 
 
 @router.get("/{int:run_id}/router")

@@ -132,6 +132,14 @@ def fork_run(request: HttpRequest, run_id: int, body: Fork) -> Status:
     return Status(201, describe(run))
 
 
+@router.delete("/{int:run_id}", response={202: dict})
+def delete_run(request: HttpRequest, run_id: int) -> Status:
+    """Hide an ended run; its rows and files are removed piece by piece."""
+    user, run = require_operator(request), get_run(run_id)
+    services.delete_run(run, actor=user)
+    return Status(202, describe(run))
+
+
 @router.get("/{int:run_id}/events")
 def list_events(request: HttpRequest, run_id: int) -> dict[str, Any]:
     """The run's timeline, newest first."""

@@ -131,6 +131,25 @@ def delete_points(run: Run, limit: int = 1000) -> int:
     return chunks.delete(run.pk, list(Series.objects.filter(run=run).values_list("id", flat=True)), limit)
 
 
+def delete_router_loads(run: Run, limit: int = 5000) -> int:
+    """Delete at most so many rows of router loads; returns how many: 0 when all are gone."""
+    return _delete("metrics_router", run, limit)
+
+
+def delete_lines(run: Run, limit: int = 5000) -> int:
+    """Delete at most so many log lines; returns how many: 0 when all are gone."""
+    return _delete("metrics_logline", run, limit)
+
+
+def _delete(table: str, run: Run, limit: int) -> int:
+    with connection.cursor() as sql:
+        sql.execute(
+            f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE run_id = %s LIMIT %s))",
+            [run.pk, limit],
+        )
+        return sql.rowcount
+
+
 def _store_points(run: Run, tracks: Mapping[tuple[str, int], Track]) -> None:
     with connection.cursor() as sql:
         # Two nodes of a run may bring points of the same series, and must not merge the same rows.

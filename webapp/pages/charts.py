@@ -5,14 +5,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from webapp.metrics import figures, selectors
+from webapp.metrics.export import FORMATS
 from webapp.pages.marks import marks_of
 from webapp.pages.runs import get_run
 from webapp.preferences.selectors import pinned_charts
 from webapp.runs.models import Run
+from webapp.streaming import stream
 
 _MOST_CHARTS = 60
 
@@ -75,15 +77,24 @@ def log_lines(request: HttpRequest, run_id: int) -> HttpResponse:
 def log_file(request: HttpRequest, run_id: int) -> HttpResponse:
     """The whole log as text, in pieces so that its length does not matter."""
     run = get_run(run_id)
-    answer = StreamingHttpResponse(_log_pieces(run), content_type="text/plain; charset=utf-8")
-    answer["Content-Disposition"] = f'attachment; filename="run-{run.pk}.log"'
-    return answer
+    return stream(request, _log_pieces(run), content_type="text/plain; charset=utf-8", filename=f"run-{run.pk}.log")
 
 
-def _log_pieces(run: Run) -> Iterator[str]:
+@require_GET
+def export_file(request: HttpRequest, run_id: int, kind: str) -> HttpResponse:
+    """Every point of a run: csv, json or parquet; ?keys= for some series, comma-separated."""
+    run = get_run(run_id)
+    if kind not in FORMATS:
+        raise Http404(f"Points can be exported as {', '.join(FORMATS)}, not {kind}.")
+    export, content_type = FORMATS[kind]
+    keys = [key for key in request.GET.get("keys", "").replace("\x00", "").split(",") if key]
+    return stream(request, export(run, keys or None), content_type=content_type, filename=f"run-{run.pk}.{kind}")
+
+
+def _log_pieces(run: Run) -> Iterator[bytes]:
     after = -1
     while lines := selectors.read_log(run, after=after, limit=5000):
-        yield "".join(f"{line.time.isoformat()} {line.level} {line.source}: {line.text}\n" for line in lines)
+        yield "".join(f"{line.time.isoformat()} {line.level} {line.source}: {line.text}\n" for line in lines).encode()
         after = lines[-1].pk
 
 

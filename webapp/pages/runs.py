@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from webapp.checkpoints.selectors import list_checkpoints
+from webapp.metrics.export import FORMATS
 from webapp.metrics.routing import MEASURES
 from webapp.pages.access import require_operator
 from webapp.pages.forms import RunForm, build_form
@@ -63,6 +64,7 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
         "layers": range(run.config["model"]["num_hidden_layers"]),
         "config_toml": _toml(run),
         "differences": _from_preset(run),
+        "export_kinds": list(FORMATS),
     }
     return render(request, "runs/run.html", context)
 
@@ -91,6 +93,24 @@ def stop_run(request: HttpRequest, run_id: int) -> HttpResponse:
 def resume_run(request: HttpRequest, run_id: int) -> HttpResponse:
     """The start-again button."""
     return _act(request, run_id, services.resume_run)
+
+
+@require_http_methods(["GET", "POST"])
+def delete_run(request: HttpRequest, run_id: int) -> HttpResponse:
+    """Asks for the run's name before it deletes it."""
+    require_operator(request.user, to="delete runs")
+    run = get_run(run_id)
+    if request.method == "GET":
+        return render(request, "runs/delete.html", {"run": run})
+    if request.POST.get("name", "").strip() != run.name:
+        error = f"Type the run's name as it is, {run.name}, or leave it alone."
+        return render(request, "runs/delete.html", {"run": run, "error": error}, status=422)
+    try:
+        services.delete_run(run, actor=request.user)
+    except states.NotAllowed as error:
+        return render(request, "runs/delete.html", {"run": run, "error": str(error)}, status=409)
+    messages.success(request, f"Run {run_id}, {run.name}, is deleted; its rows and files are being removed.")
+    return redirect("runs")
 
 
 def get_run(run_id: int) -> Run:
@@ -160,6 +180,7 @@ def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
         "summary": replace(summarise([run])[0], goodput=selectors.goodput(run)),
         "may_stop": request.user.can_operate and (states.may(run, "ask_to_stop") or states.may(run, "cancel")),
         "may_resume": request.user.can_operate and states.may(run, "resume"),
+        "may_delete": request.user.can_operate and run.is_ended,
     }
 
 

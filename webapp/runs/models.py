@@ -46,6 +46,13 @@ class Priority(models.IntegerChoices):
     HIGH = 1, "High: others make way"
 
 
+class KeptRuns(models.Manager):
+    """Runs that nobody asked to delete."""
+
+    def get_queryset(self) -> models.QuerySet["Run"]:
+        return super().get_queryset().filter(deleted_at=None)
+
+
 class Run(models.Model):
     """One training run, from the form to its last checkpoint."""
 
@@ -70,6 +77,12 @@ class Run(models.Model):
     queued_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    deleted_at = models.DateTimeField(
+        null=True, blank=True, help_text="When it was asked to be deleted; its rows and files go piece by piece."
+    )
+
+    objects = KeptRuns()
+    everything = models.Manager()  # noqa: DJ012
 
     class Meta:
         ordering = ["-id"]
@@ -159,6 +172,7 @@ class Placement(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     exit_code = models.IntegerField(null=True, blank=True, help_text="Negative for a signal.")
     drained_at = models.DateTimeField(null=True, blank=True, help_text="When its last journal line was in Postgres.")
+    cleared_at = models.DateTimeField(null=True, blank=True, help_text="When the deleted run's folder left this node.")
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -43,6 +43,11 @@ def waiting_runs() -> QuerySet[Run]:
     return Run.objects.filter(state__in=WAITING).order_by("-priority", "queued_at", "id")
 
 
+def deleted_runs() -> QuerySet[Run]:
+    """Runs whose rows or files are still to be removed."""
+    return Run.everything.exclude(deleted_at=None)
+
+
 def queue_position(run: Run) -> int:
     """1 for the next run to be served."""
     ahead = Q(priority__gt=run.priority) | Q(priority=run.priority, queued_at__lt=run.queued_at)

@@ -107,6 +107,19 @@ def _clean_tags(tags: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(tag for tag in (_UNPRINTABLE.sub(" ", tag).strip() for tag in tags) if tag))
 
 
+@transaction.atomic
+def delete_run(run: Run, *, actor: User) -> None:
+    """Hide an ended run at once; its rows and files are removed piece by piece. Raises NotAllowed."""
+    run = states.lock_run(run.pk)
+    if not run.is_ended or run.attempts.filter(ended_at=None).exists():
+        raise states.NotAllowed(f"Run {run.pk} is {run.state}; stop it before you delete it.")
+    run.deleted_at = timezone.now()
+    run.save(update_fields=["deleted_at"])
+    text = f"Deleted by {actor.username}; its rows and files are being removed."
+    Event.objects.create(run=run, time=run.deleted_at, name="deleted", text=text, actor=actor)
+    messages.publish(run.pk, {"state"})
+
+
 def allocate(run: Run, nodes: list[Node]) -> Attempt:
     """Give a locked, queued run its gang of nodes, inside the caller's transaction."""
     number = (run.attempts.aggregate(last=Max("number"))["last"] or 0) + 1

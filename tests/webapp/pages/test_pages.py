@@ -150,3 +150,23 @@ def test_log_download_has_every_line(operator, run, start, browser_of):
     services.store(run, batch)
     answer = browser_of(operator).get(f"/runs/{run.pk}/log.txt")
     assert answer.getvalue().decode().count("line ") == 3
+
+
+def test_a_run_is_deleted_by_its_name_alone(run, operator, browser_of):
+    client = browser_of(operator)
+    client.post(f"/runs/{run.pk}/stop")
+    wrong = client.post(f"/runs/{run.pk}/delete", {"name": "another"})
+    assert (wrong.status_code, "Type the run" in wrong.content.decode()) == (422, True)
+    done = client.post(f"/runs/{run.pk}/delete", {"name": run.name}, follow=True)
+    assert "is deleted" in done.content.decode()
+
+
+def test_a_running_run_is_not_deleted(run, start, operator, browser_of):
+    start(run)
+    answer = browser_of(operator).post(f"/runs/{run.pk}/delete", {"name": run.name})
+    assert (answer.status_code, "stop it before" in answer.content.decode()) == (409, True)
+
+
+@pytest.mark.parametrize(("kind", "status"), [("csv", 200), ("json", 200), ("parquet", 200), ("xls", 404)])
+def test_points_are_downloaded_in_known_formats(run, viewer, browser_of, kind, status):
+    assert browser_of(viewer).get(f"/runs/{run.pk}/export/{kind}").status_code == status
