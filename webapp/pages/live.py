@@ -1,12 +1,14 @@
 """Server-sent events: one subscription to Redis in each web process, fanned out to every open page.
 
 A page gets notices ("run 42: metrics, logs"), never data: it reads what it shows again, so nothing can be missed.
+Notices are numbered; a page that comes back says the last number it heard and is told what it missed, or to read all.
 """
 
 import asyncio
 import contextlib
 import json
 import logging
+import secrets
 from collections.abc import AsyncIterator, Iterator
 
 import redis.asyncio
@@ -51,6 +53,10 @@ class Hub:
 
     def __init__(self) -> None:
         self._listeners: set[Listener] = set()
+        # The number of the newest notice on each topic of a run; numbers count within one subscription, which is named.
+        self._subscription = secrets.token_hex(4)
+        self._number = 0
+        self._newest: dict[int, dict[str, int]] = {}
         # The loop keeps only a weak reference to its tasks; without this one the stream would go silent.
         self._task: asyncio.Task | None = None
 
@@ -65,6 +71,21 @@ class Hub:
             yield listener
         finally:
             self._listeners.discard(listener)
+
+    @property
+    def place(self) -> str:
+        """The id of an event that tells everything up to now."""
+        return f"{self._subscription}-{self._number}"
+
+    def tell_missed(self, listener: Listener, place: str) -> bool:
+        """Tell a page that comes back what was new since `place`; False if that is not known any more."""
+        subscription, _, number = place.partition("-")
+        if subscription != self._subscription or not number.isdecimal():
+            return False
+        for run_id, topics in self._newest.items():
+            if missed := {topic for topic, newest in topics.items() if newest > int(number)}:
+                listener.tell(run_id, missed)
+        return True
 
     async def _follow(self) -> None:
         """Read the channel for ever; after a break every page is told to read all again."""
@@ -86,10 +107,13 @@ class Hub:
 
     def _tell(self, data: bytes) -> None:
         notice = json.loads(data)
+        self._number += 1
+        self._newest.setdefault(notice["run"], {}).update(dict.fromkeys(notice["topics"], self._number))
         for listener in self._listeners:
             listener.tell(notice["run"], set(notice["topics"]))
 
     def _tell_all_again(self) -> None:
+        self._subscription, self._number, self._newest = secrets.token_hex(4), 0, {}
         for listener in self._listeners:
             listener.tell(listener.run_id or 0, {"all"})
 
@@ -103,24 +127,29 @@ async def stream(request: HttpRequest) -> HttpResponse:
     if not await _is_known(request):
         return HttpResponse("Log in to watch.", status=401)
     text = request.GET.get("run", "")
-    answer = StreamingHttpResponse(_events(int(text) if text.isdecimal() else None), content_type="text/event-stream")
+    events = _events(int(text) if text.isdecimal() else None, request.headers.get("Last-Event-ID", ""))
+    answer = StreamingHttpResponse(events, content_type="text/event-stream")
     answer["Cache-Control"] = "no-store"
     answer["X-Accel-Buffering"] = "no"
     return answer
 
 
-async def _events(run_id: int | None) -> AsyncIterator[str]:
+async def _events(run_id: int | None, place: str) -> AsyncIterator[str]:
     with hub.listening(run_id) as listener:
-        # The first thing a page hears is to read everything: whatever it missed, it has now.
-        yield "retry: 1000\nevent: notice\ndata: {}\n\n"
+        if hub.tell_missed(listener, place):
+            yield f"retry: 1000\nid: {hub.place}\nevent: beat\ndata: 1\n\n"
+        else:
+            # The first thing a page hears is to read everything: whatever it missed, it has now.
+            yield f"retry: 1000\nid: {hub.place}\nevent: notice\ndata: {{}}\n\n"
         while True:
             try:
                 await asyncio.wait_for(listener.woken.wait(), HEARTBEAT_SECONDS)
             except TimeoutError:
-                yield ": still here\n\n"
+                yield "event: beat\ndata: 1\n\n"
                 continue
             for run, topics in listener.take().items():
-                yield f"event: notice\ndata: {json.dumps({'run': run, 'topics': sorted(topics)})}\n\n"
+                notice = json.dumps({"run": run, "topics": sorted(topics)})
+                yield f"id: {hub.place}\nevent: notice\ndata: {notice}\n\n"
 
 
 @sync_to_async

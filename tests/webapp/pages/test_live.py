@@ -8,7 +8,7 @@ import redis
 from django.test import AsyncClient
 
 from webapp.messages import LIVE_CHANNEL
-from webapp.pages.live import Listener
+from webapp.pages.live import Hub, Listener
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -22,9 +22,14 @@ async def read_notice(stream) -> dict:
                 return json.loads(line.removeprefix("data: "))
 
 
-def publish(settings, run: int) -> None:
+async def place_of_next(stream) -> str:
+    """The id of the next event."""
+    return (await asyncio.wait_for(anext(stream), 10)).decode().split("id: ")[1].split("\n")[0]
+
+
+def publish(settings, run: int, topic: str = "metrics") -> None:
     with redis.Redis.from_url(settings.REDIS_URL) as client:
-        client.publish(LIVE_CHANNEL, json.dumps({"run": run, "topics": ["metrics"]}))
+        client.publish(LIVE_CHANNEL, json.dumps({"run": run, "topics": [topic]}))
 
 
 def test_stranger_may_not_listen(client):
@@ -54,3 +59,30 @@ def test_slow_page_gets_the_union_of_what_it_missed():
     listener.tell(2, {"state"})
     assert listener.take() == {1: {"metrics", "logs"}, 2: {"state"}}
     assert listener.take() == {}
+
+
+def test_page_that_comes_back_is_told_what_it_missed_and_no_more(operator, settings):
+    async def listen() -> tuple[dict, dict]:
+        client = AsyncClient()
+        await client.aforce_login(operator)
+        stream = aiter((await client.get("/live?run=7")).streaming_content)
+        while (await read_notice(stream)).get("topics") != ["all"]:
+            pass
+        publish(settings, 7)
+        place = await place_of_next(stream)
+        await stream.aclose()
+        other = aiter((await client.get("/live")).streaming_content)
+        publish(settings, 7, "logs")
+        publish(settings, 8, "router")
+        while (await read_notice(other)).get("run") != 8:
+            pass
+        back = await client.get("/live?run=7", headers={"Last-Event-ID": place})
+        again = aiter(back.streaming_content)
+        return json.loads((await anext(again)).decode().split("data: ")[1]), await read_notice(again)
+
+    assert asyncio.run(listen()) == (1, {"run": 7, "topics": ["logs"]})
+
+
+@pytest.mark.parametrize("place", ["", "x", "0-0", "another-5", "-", "--1"])
+def test_page_that_heard_another_server_reads_everything(place):
+    assert not Hub().tell_missed(Listener(None), place)
