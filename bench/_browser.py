@@ -44,10 +44,11 @@ def chromium_page(url: str, user, **viewport: int) -> Iterator:
     """A page of this user's session."""
     from playwright.sync_api import sync_playwright
 
+    cookie = {"name": "sessionid", "value": session_of(user), "url": url}
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=find_browser(), args=["--no-sandbox", "--disable-gpu"])
         context = browser.new_context(base_url=url, viewport=viewport or {"width": 1280, "height": 900})
-        context.add_cookies([{"name": "sessionid", "value": session_of(user), "url": url}])
+        context.add_cookies([cookie])
         try:
             yield context.new_page()
         finally:

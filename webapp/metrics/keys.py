@@ -15,4 +15,4 @@ def keys_of(runs: Iterable[Run]) -> list[str]:
 
 def recent_keys() -> list[str]:
     """Keys of the newest runs: what one is likely to ask for."""
-    return keys_of(list(Run.objects.only("pk").order_by("-pk")[:_RECENT_RUNS]))
+    return keys_of(Run.objects.order_by("-pk")[:_RECENT_RUNS])

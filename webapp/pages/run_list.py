@@ -68,7 +68,7 @@ def run_list(request: HttpRequest) -> HttpResponse:
     except QueryError as error:
         wanted, problem = Q(pk__in=[]), str(error)
     first = (look.page - 1) * PAGE_SIZE
-    found = list(table.sorted_runs(wanted, look.sort)[first : first + PAGE_SIZE + 1])
+    found = table.read_page(wanted, sort=look.sort, first=first, count=PAGE_SIZE + 1)
     summaries = summarise(found[:PAGE_SIZE], filter(table.is_metric, look.columns))
     context = {
         "look": look,

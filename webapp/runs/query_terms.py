@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from webapp.accounts.models import User
@@ -172,10 +172,16 @@ def _metric(term: Term) -> Q:
     value = _float(term.value)
     if value is None:
         raise term.wrong(f"{term.field} is a metric and is compared with a number, not with {term.value}.")
-    holds = _matches("series__last_value", term, value)
+    holds = _matches("last_value", term, value)
     if term.op in (">", ">="):
-        holds &= Q(series__last_value__lte=math.inf)
-    return Q(Exists(Run.objects.filter(holds, pk=OuterRef("pk"), series__key=term.field)))
+        holds &= Q(last_value__lte=math.inf)
+    return Q(Exists(series_of_outer_run().filter(holds, key=term.field)))
+
+
+def series_of_outer_run() -> QuerySet:
+    """Series of the run of the query around; found by its relation, since metrics stand above runs."""
+    series = Run._meta.get_field("series").related_model
+    return series.objects.filter(run=OuterRef("pk"))
 
 
 def _float(text: str) -> float | None:

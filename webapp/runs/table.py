@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import F, Q, QuerySet, Subquery
 from django.db.models.functions import Lower
 
 from webapp.runs.models import Run
-from webapp.runs.query_terms import config_fields
+from webapp.runs.query_terms import config_fields, series_of_outer_run
 
 # A run's own columns, by the name they have in queries: the attribute shown and the expression sorted by.
 OWN = {
@@ -43,18 +43,26 @@ def cell(run: Run, column: str, values: Mapping[str, float]) -> Any:
     return values.get(column)
 
 
-def sorted_runs(wanted: Q, sort: str) -> QuerySet[Run]:
-    """Runs in the order of a column, "-" before it for the other way; runs without a value come last, newest first."""
+def read_page(wanted: Q, *, sort: str, first: int, count: int) -> list[Run]:
+    """Runs in the order of a column, "-" before it for the other way; runs without a value come last, newest first.
+
+    Numbers are sorted first, rows are read then: configs are long, and sorting would carry them all along.
+    """
+    numbers = list(_sorted(Run.objects.filter(wanted), sort).values_list("pk", flat=True)[first : first + count])
+    found = Run.objects.select_related("owner").in_bulk(numbers)
+    return [found[number] for number in numbers if number in found]
+
+
+def _sorted(runs: QuerySet[Run], sort: str) -> QuerySet[Run]:
     column = sort.removeprefix("-")
-    runs = Run.objects.select_related("owner").filter(wanted)
-    if is_metric(column):
-        # NaN, to Postgres greater than all numbers, is no value to be the best by.
-        newest = Run.objects.filter(pk=OuterRef("pk"), series__key=column, series__last_value__lte=float("inf"))
-        key: Any = Subquery(newest.values("series__last_value")[:1])
+    if column == "created":  # by number, which is never missing and has an index
+        return runs.order_by("-pk" if sort.startswith("-") else "pk")
+    if column in OWN:
+        key: Any = OWN[column][1]
+    elif column in config_fields():
+        key = F(f"config__{column.replace('.', '__')}")
     else:
-        key = OWN[column][1] if column in OWN else F(f"config__{column.replace('.', '__')}")
-    order = key.desc(nulls_last=True) if sort.startswith("-") else key.asc(nulls_last=True)
-    # A run's number is never missing, and alone its index serves.
-    return (
-        runs.order_by("-pk" if sort.startswith("-") else "pk") if column == "created" else runs.order_by(order, "-pk")
-    )
+        # NaN, to Postgres greater than all numbers, is no value to be the best by.
+        newest = series_of_outer_run().filter(key=column, last_value__lte=float("inf"))
+        key = Subquery(newest.values("last_value")[:1])
+    return runs.order_by(key.desc(nulls_last=True) if sort.startswith("-") else key.asc(nulls_last=True), "-pk")
