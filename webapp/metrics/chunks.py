@@ -132,22 +132,15 @@ def read(run_id: int, series: Collection[int], spans: Sequence[Span]) -> dict[in
 
 
 def read_points(run_id: int, series_id: int) -> Iterator[tuple[int, Points]]:
-    """Every point of a series with its attempt, some hundred at a time, none left out."""
-    with connections[database()].cursor() as sql:
-        sql.execute(
-            "SELECT id FROM metrics_chunk WHERE run_id = %s AND series_id = %s AND level <= %s "
+    """Every point of a series with its attempt, some hundred at a time, none left out while others are merged."""
+    with connections[database()].chunked_cursor() as rows:
+        rows.execute(
+            "SELECT attempt, data FROM metrics_chunk WHERE run_id = %s AND series_id = %s AND level <= %s "
             "ORDER BY attempt, first_step, id",
             [run_id, series_id, _FULL],
         )
-        ids = [row[0] for row in sql]
-        for start in range(0, len(ids), 256):
-            sql.execute(
-                "SELECT attempt, data FROM metrics_chunk WHERE run_id = %s AND series_id = %s AND id = ANY(%s) "
-                "ORDER BY attempt, first_step, id",
-                [run_id, series_id, ids[start : start + 256]],
-            )
-            for attempt, data in sql.fetchall():
-                yield attempt, Points.unpacked(data)
+        for attempt, data in rows:
+            yield attempt, Points.unpacked(data)
 
 
 def delete(run_id: int, series: Collection[int], limit: int) -> int:

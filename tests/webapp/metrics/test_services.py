@@ -116,3 +116,14 @@ def test_points_of_an_older_database_are_converted(run, start):
     (curve,) = selectors.read_curves(run, ["loss"], max_points=20_001)
     assert curve.steps == list(range(-10, 19_990))
     assert [step for step, value in zip(curve.steps, curve.values, strict=True) if math.isnan(value)] == [7]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_export_misses_nothing_while_points_are_merged(run, log_metrics):
+    for step in range(300):
+        log_metrics(run, 1, loss=[(step, 1.0)])
+    pieces = selectors.export_points(run)
+    steps = next(pieces)[2].step.tolist()
+    for step in range(300, 400):
+        log_metrics(run, 1, loss=[(step, 1.0)])
+    assert steps + [step for *_, points in pieces for step in points.step.tolist()] == list(range(300))
