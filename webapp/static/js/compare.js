@@ -3,6 +3,7 @@ import { follow, read } from "./live.js";
 import { drawSweep } from "./parallel.js";
 import { dashOf, draw as drawFigure } from "./plot.js";
 
+const REST_MS = 2000;
 const { runs, url, live } = document.body.dataset;
 const part = (id) => document.getElementById(id);
 const grid = part("grid");
@@ -27,13 +28,14 @@ function keepAddress() {
 
 let asked = 0;
 
-/** Read and draw; an answer that a later question has overtaken is dropped. */
+/** Read and draw; a chart that was asked for again meanwhile waits for the newer answer. */
 async function refresh(charts = [...visible]) {
   if (!charts.length) return;
   const turn = ++asked;
+  for (const chart of charts) chart.turn = turn;
   const figures = await read(`${url}?${chosen(charts)}`);
-  if (turn !== asked && charts.length === visible.size) return;
-  await Promise.all(charts.map((chart) => draw(chart, figures[chart.dataset.key])));
+  const current = charts.filter((chart) => chart.turn === turn);
+  await Promise.all(current.map((chart) => draw(chart, figures[chart.dataset.key])));
 }
 
 async function draw(chart, figure) {
@@ -131,4 +133,7 @@ function drawAll() {
 part("result")?.addEventListener("change", drawAll);
 addEventListener("resize", drawAll);
 drawAll();
-if (live !== undefined) follow(null, () => refresh());
+
+// Fifty runs are much to read: after each reading it rests a while, whatever is told meanwhile.
+const rest = () => new Promise((done) => setTimeout(done, REST_MS));
+if (live !== undefined) follow(null, () => refresh().then(rest));
