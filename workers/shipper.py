@@ -33,6 +33,7 @@ class Shipper:
     def __init__(self, node_name: str, runs_dir: Path) -> None:
         self.node_name, self.runs_dir = node_name, runs_dir
         self._read_up_to: dict[Path, int] = {}
+        self._unreadable: set[Place] = set()
 
     def tick(self) -> None:
         """Ship all there is; also of attempts that ended without us, for nothing written may be lost."""
@@ -46,11 +47,24 @@ class Shipper:
             try:
                 self.ship(place, attempt, is_over=is_over)
             except OSError as error:
-                log.warning("run %s waits for its files: %s", attempt.run_id, error)
+                self._tell_unreadable(place, attempt, error)
                 continue
+            self._unreadable.discard(place)
             if is_over:
                 Placement.objects.filter(pk=placement.pk).update(drained_at=timezone.now())
         self._ship_for_the_lost()
+
+    def _tell_unreadable(self, place: Place, attempt: Attempt, error: OSError) -> None:
+        """Say once on the run's timeline that its files cannot be read; they are tried again all the time."""
+        if place in self._unreadable:
+            return
+        self._unreadable.add(place)
+        log.warning("run %s waits for its files: %s", attempt.run_id, error)
+        text = f"{error.filename or place.run_dir} cannot be read on {self.node_name}: {error.strerror}. Tried again."
+        record = {"name": "unreadable", "text": text, "step": attempt.run.step, "time": timezone.now()}
+        with transaction.atomic():
+            runs.record_event(states.lock_run(attempt.run_id), attempt, record)
+        messages.publish(attempt.run_id, {"events"})
 
     def _ship_for_the_lost(self) -> None:
         """On a shared disk, ship what lost nodes left of the runs that go on here; they may never come back."""

@@ -213,3 +213,19 @@ def test_what_a_lost_node_left_on_a_shared_disk_is_shipped_by_the_node_that_goes
     assert count_points() == 1
     Shipper("test-node", place.run_dir.parent).tick()
     assert count_points() == 1
+
+
+def test_files_that_cannot_be_read_are_said_once_and_shipped_when_they_can(run, place, journal):
+    journal.metrics(1, {"loss": 2.0})
+    shipper, path = Shipper("test-node", place.run_dir.parent), journal_path(place.run_dir, 1)
+    # What root may always read is no file any more while it is a folder.
+    path.rename(path.with_suffix(".kept"))
+    path.mkdir()
+    shipper.tick()
+    shipper.tick()
+    told = run.events.get(name="unreadable")
+    assert "cannot be read on test-node: Is a directory" in told.text
+    path.rmdir()
+    path.with_suffix(".kept").rename(path)
+    shipper.tick()
+    assert count_points() == 1
