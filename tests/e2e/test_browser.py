@@ -49,6 +49,7 @@ def test_form_to_live_chart_to_stop_to_resume_to_the_end(page: Page) -> None:
     state = page.locator("#state")
     expect(state).to_have_text("Running", timeout=PATIENCE)
     expect(page.locator('[data-chart="loss"] .plot .scatterlayer path.js-line').first).to_be_visible(timeout=PATIENCE)
+    page.locator("#load").scroll_into_view_if_needed()
     expect(page.locator("#load .heatmaplayer image").first).to_be_visible(timeout=PATIENCE)
     before = current_step(page)
     page.wait_for_function("before => Number(document.getElementById('step').textContent) > before + 20", arg=before)
@@ -119,6 +120,7 @@ def test_keyboard_leads_everywhere(page: Page) -> None:
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
     page.keyboard.press("n")
     expect(page).to_have_url(re.compile("/runs/new$"))
 

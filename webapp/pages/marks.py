@@ -8,10 +8,10 @@ from webapp.runs import selectors
 from webapp.runs.models import Run
 
 # Events that break a curve, or explain its shape; others are read on the timeline.
-_RESTARTS = {"resumed", "went_back"}
+_RESTARTS = {"resumed"}
 _INCIDENTS = {
-    "nan", "loss_spike", "skipped_window", "checkpoint_failed", "checkpoint_refused", "save_failed", "stalled",
-    "expert_died", "expert_revived", "preempted", "failed",
+    "nan", "loss_spike", "checkpoint_failed", "checkpoint_refused", "stalled", "peer_lost", "lost_work", "expert_died",
+    "expert_revived", "preempted", "superseded", "unreadable", "failed",
 }  # fmt: skip
 _MOST_OF_A_KIND = 200
 

@@ -4,6 +4,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -164,7 +165,12 @@ class Training:
         else:
             spent = f" It went back {len(self.skips)} times already." if alarm.action == "roll_back" else ""
             remedy = "Lower the learning rates, raise optimizer.warmup_steps, or go on from an earlier checkpoint."
-            raise TrainingError(f"{alarm.text} at step {step:,}.{spent} {remedy}")
+            self._give_up(alarm, f"{alarm.text} at step {step:,}.{spent} {remedy}")
+
+    def _give_up(self, alarm: Alarm, text: str) -> NoReturn:
+        if self.journal:
+            self.journal.event(self.state.step, alarm.name, text)
+        raise TrainingError(text)
 
     def _go_back(self, alarm: Alarm) -> None:
         """Take up the last checkpoint and leave out the data since."""
@@ -173,7 +179,7 @@ class Training:
         self.saver.wait()
         self.world.wait()
         if self._restore("latest").folder is None:
-            raise TrainingError(f"{alarm.text} at step {bad_step:,}, and there is no checkpoint to go back to.")
+            self._give_up(alarm, f"{alarm.text} at step {bad_step:,}, and there is no checkpoint to go back to.")
         step = self.state.step
         if self.world.is_first:
             add_skip(self.run_dir, Skip(step, bad_step - step))

@@ -27,7 +27,7 @@ document.addEventListener("click", ({ target }) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.closest("input, select, textarea, dialog");
+  const isTyping = event.target.closest("input, select, textarea, dialog[open]");
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in actions)) return;
   event.preventDefault();
   actions[event.key]();
