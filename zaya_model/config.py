@@ -364,8 +364,8 @@ class ParallelConfig(Section):
     context: int = Field(1, ge=1, le=1024, json_schema_extra=_unit("processes"))
     """Processes that share each sequence, every one with a run of its tokens; for long sequences."""
 
-    sharding: Literal["none", "zero1"] = "none"
-    """`zero1` shares the optimisers' state out over all processes; `none` keeps all of it on each."""
+    sharding: Literal["none", "zero1", "fsdp"] = "none"
+    """`zero1` shares the optimisers' state out over all processes, `fsdp` the experts' weights and gradients too."""
 
 
 class RecoveryConfig(Section):
@@ -506,6 +506,22 @@ class RunConfig(Section):
         if shortest < lookback:
             text = f"leaves {shortest} tokens to a process, fewer than the {lookback} the convolutions look back"
             raise _misfit("parallel.context", text)
+        return self
+
+    @model_validator(mode="after")
+    def _sharding_fits(self) -> Self:
+        if self.parallel.sharding != "fsdp":
+            return self
+        if self.num_processes > self.model.num_experts:
+            few = f"shares {self.model.num_experts} experts out, too few for {self.num_processes} processes: take zero1"
+            raise _misfit("parallel.sharding", few)
+        for phase in self.phases:
+            least, rest = divmod(phase.global_batch_size, self.num_processes // self.parallel.context)
+            # Each pass gathers experts from all processes, so none may have a pass more than the others.
+            if rest and least % phase.micro_batch_size == 0:
+                section = f"train.phases.{phase.index}" if self.train.phases else "train"
+                text = f"must not divide {least}: some processes take a sequence more, and fsdp needs equal passes"
+                raise _misfit(f"{section}.micro_batch_size", text)
         return self
 
     @model_validator(mode="after")

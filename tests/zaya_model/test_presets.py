@@ -74,6 +74,11 @@ def test_the_phases_of_zaya1_can_be_said() -> None:
         ({"model.num_key_value_heads": 3}, "model.num_key_value_heads", "must divide num_attention_heads (4)"),
         ({"data.sequence_length": 8192}, "data.sequence_length", "at most model.max_position_embeddings (1024)"),
         ({"parallel.nodes": 17}, "train.global_batch_size", "at least 17, one for each process, not 16"),
+        ({"parallel.sharding": "fsdp", "parallel.nodes": 9}, "parallel.sharding", "too few for 9 processes"),
+        (
+            {"parallel.sharding": "fsdp", "parallel.nodes": 3, "train.micro_batch_size": 5},
+            "train.micro_batch_size", "must not divide 5",
+        ),
         ({"train.phases": [{"name": "a", "steps": 7}]}, "train.steps", "so this must be 7"),
         ({"train.phases": [{"name": "a"}]}, "train.phases.0.steps", "either steps or tokens"),
         ({"train.phases": [{"name": "a", "steps": 1, "mix": {"x": 0}}]}, "train.phases.0.mix", "above 0"),

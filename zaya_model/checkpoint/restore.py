@@ -10,6 +10,7 @@ from torch import Tensor
 
 from zaya_model.checkpoint.manifest import Manifest, folder_of, list_checkpoints, read_manifest, verify
 from zaya_model.errors import CheckpointError
+from zaya_model.parallel.pieces import join
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ def set_aside_newer(run_dir: Path, step: int, attempt: int, *, keep: Set[int] = 
 
 
 def read_tensors(folder: Path, manifest: Manifest) -> dict[str, Tensor]:
-    """Read every tensor of a checkpoint onto the CPU. Raises CheckpointError."""
+    """Read every tensor of a checkpoint onto the CPU, whole however many ranks wrote it. Raises CheckpointError."""
     tensors: dict[str, Tensor] = {}
     for file in manifest.files:
         try:
             tensors |= load_file(folder / file.name)
         except (OSError, SafetensorError) as error:
             raise CheckpointError(f"{folder.name}: {file.name} cannot be read ({error}).") from error
-    return tensors
+    return join(tensors)

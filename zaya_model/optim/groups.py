@@ -12,7 +12,7 @@ from zaya_model.optim.adamw import AdamW
 from zaya_model.optim.muon import Muon
 from zaya_model.optim.optimizer import Group
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import Piece, cut, share_out, whole
+from zaya_model.parallel.pieces import Piece, Shards, cut, share_out, whole
 from zaya_model.parallel.replicas import Replicas
 from zaya_model.parallel.zero import Zero
 
@@ -39,11 +39,21 @@ def is_gate_and_up(name: str) -> bool:
     return name.endswith("experts.gate_up_proj")
 
 
-def spread(model: nn.Module, sharding: str, world: World) -> Replicas | Zero:
+def spread(model: nn.Module, sharding: str, world: World, *, precision: str = "fp32") -> Shards:
     """Give each rank the pieces it moves: all of them, or a share by the work of Muon and the size for AdamW."""
     named = list(model.named_parameters())
     if world.size == 1 or sharding == "none":
         return Replicas([whole(name, parameter) for name, parameter in named], world)
+    if sharding == "zero1":
+        return _share_out(named, world)
+    # It loads torch's compiler, over a second, which no other run should wait for.
+    from zaya_model.parallel.fsdp import Fsdp
+
+    rest = [(name, parameter) for name, parameter in named if part_of(name) != "experts"]
+    return Fsdp(model, _share_out(rest, world), world, precision)
+
+
+def _share_out(named: list[tuple[str, Tensor]], world: World) -> Zero:
     matrices: list[Piece] = []
     others: list[Piece] = []
     for name, parameter in named:

@@ -3,6 +3,7 @@
 torch's own base class loads its compiler, over a second before the first step, for hooks that nobody here needs.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -34,14 +35,17 @@ class Optimizer:
         """Its state, `{"piece/key": tensor}`."""
         return {f"{piece.name}/{key}": value for piece, own in self.state.items() for key, value in own.items()}
 
-    def load(self, saved: Mapping[str, Mapping[str, Tensor]]) -> None:
-        """Take over the state of whole parameters, `{"name": {"key": tensor}}`: of each, the rows of its own pieces."""
-        for piece in (piece for group in self.groups for piece in group.pieces):
-            device, rows = piece.parameter.device, slice(piece.start, piece.stop)
-            self.state[piece] = {
-                key: (value[rows] if value.ndim else value).to(device, copy=True)
-                for key, value in saved.get(piece.parameter_name, {}).items()
-            }
+    def load(self, saved: Mapping[str, Tensor]) -> None:
+        """Take over the state of whole parameters, `{"parameter/key": tensor}`: of each, the rows of its own pieces."""
+        self.state = {piece: {} for group in self.groups for piece in group.pieces}
+        by_parameter = defaultdict(list)
+        for piece in self.state:
+            by_parameter[piece.parameter_name].append(piece)
+        for path, value in saved.items():
+            name, key = path.rsplit("/", 1)
+            for piece in by_parameter[name]:
+                rows = value[piece.start : piece.stop] if value.ndim else value
+                self.state[piece][key] = rows.to(piece.parameter.device, copy=True)
 
     def _moved(self, gradients: Gradients) -> Iterator[tuple[Group, list[Piece], list[Tensor], list[Tensor]]]:
         """Each group, those of its pieces that have a gradient, their values and gradients."""

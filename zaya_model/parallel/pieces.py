@@ -3,15 +3,18 @@
 A piece is a run of whole rows of one parameter, along its first axis: experts of a stack, rows of an embedding.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 # A smaller piece is not worth a message of its own.
 _LEAST_VALUES = 1024
+_ROWS = re.compile(r"\[(\d+):\d+\]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,30 @@ class Piece:
         return self.parameter.detach()[self.start : self.stop]
 
 
+class Shards(Protocol):
+    """Which pieces are this rank's, and the ways of gradients to them and of moved values from them."""
+
+    is_sharded: bool  # whether no two ranks move the same pieces
+    mine: list[Piece]
+    weights: Sequence[Piece] = ()  # those of which no other rank has the values
+
+    def collect(self) -> dict[Piece, Tensor]:
+        """The gradient of each of `mine`, summed over all ranks."""
+
+    def sum_over_pieces(self, figures: Tensor) -> Tensor:
+        """Figures over all pieces from those over `mine`."""
+
+    def publish(self) -> None:
+        """Send the moved pieces to whoever needs them; `settle` says when they have arrived."""
+
+    def settle(self) -> None:
+        """Wait until the weights are those of this step everywhere: before anybody reads them."""
+
+    def placed(self, saved: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Whole weights as the model's own lie."""
+        return dict(saved)
+
+
 def whole(name: str, parameter: Tensor) -> Piece:
     """A parameter in one piece."""
     return Piece(name, parameter, 0, len(parameter))
@@ -62,15 +89,13 @@ def share_out(pieces: Sequence[Piece], cost: Callable[[Piece], float], ranks: in
     return shares
 
 
-def join(saved: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
-    """State by parameter from state by piece: `{"name[0:2]/key": rows, …}` to `{"name": {"key": whole}}`."""
-    found: dict[str, dict[str, list[tuple[int, Tensor]]]] = {}
+def join(saved: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Whole tensors from pieces: `{"model/name[0:2]": rows, …}` to `{"model/name": whole}`."""
+    parts: dict[str, list[tuple[int, Tensor]]] = {}
     for path, tensor in saved.items():
-        name, key = path.rsplit("/", 1)
-        name, _, rows = name.partition("[")
-        start = int(rows.partition(":")[0]) if rows else 0
-        found.setdefault(name, {}).setdefault(key, []).append((start, tensor))
-    return {name: {key: _joined(parts) for key, parts in state.items()} for name, state in found.items()}
+        rows = _ROWS.search(path)
+        parts.setdefault(_ROWS.sub("", path), []).append((int(rows[1]) if rows else 0, tensor))
+    return {name: _joined(own) for name, own in parts.items()}
 
 
 def _joined(parts: list[tuple[int, Tensor]]) -> Tensor:

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import Piece
+from zaya_model.parallel.pieces import Piece, Shards
 
 # A message of 128 MB reaches about 90 % of the fabric's rate on eight MI300X.
 _BUCKET_VALUES = 32 << 20
 
 
-class Replicas:
+class Replicas(Shards):
     """Each rank moves every parameter, all of them alike."""
 
     is_sharded = False

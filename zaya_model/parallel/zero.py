@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import Piece
+from zaya_model.parallel.pieces import Piece, Shards
 from zaya_model.parallel.replicas import gradient_of
 
 # Smaller pieces of one owner share a message, larger ones travel where they lie.
@@ -38,7 +38,7 @@ class Bucket:
         return [part.view_as(value) for part, value in zip(parts, values, strict=True)]
 
 
-class Zero:
+class Zero(Shards):
     """The pieces of every rank, their gradients on the way in and their values on the way out."""
 
     is_sharded = True

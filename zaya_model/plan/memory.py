@@ -24,17 +24,22 @@ class Memory:
 
 def optimizer_shards(config: RunConfig) -> int:
     """Processes that share one copy of the optimisers' state."""
-    return config.num_processes if config.parallel.sharding == "zero1" else 1
+    return 1 if config.parallel.sharding == "none" else config.num_processes
 
 
 def estimate_memory(config: RunConfig) -> Memory:
     """fp32 weights, gradients and momenta, and a bf16 copy of the weights where products are in bf16.
 
-    Under ZeRO-1 each process keeps an equal part of the momenta.
+    Under ZeRO-1 each process keeps an equal part of the momenta; under FSDP also whole experts alone, as many as the
+    process with most of them, and for a moment those of two blocks.
     Activations are about 34 values of the hidden width and 6 of the expert width for each block and token, of the
     phase with the most tokens at once; with activation checkpointing those of one block, and what goes into each.
     """
-    model, total = config.model, count_parameters(config.model).total
+    model, counted = config.model, count_parameters(config.model)
+    total = held = counted.total
+    if config.parallel.sharding == "fsdp":
+        most = -(-model.num_experts // config.num_processes) / model.num_experts
+        held -= int(counted.experts * (1 - min(1.0, most + 2 / model.num_hidden_layers)))
     muon = sum(matrices.parameters for matrices in muon_matrices(model))
     value_bytes = 2 if config.train.precision == "bf16" else 4
     tokens = max(
@@ -47,8 +52,8 @@ def estimate_memory(config: RunConfig) -> Memory:
     if config.train.activation_checkpointing:
         values = block + model.num_hidden_layers * (model.hidden_size + model.router_hidden_size)
     return Memory(
-        weights=4 * total,
-        gradients=4 * total,
+        weights=4 * held,
+        gradients=4 * held,
         optimizer=(4 * muon + 8 * (total - muon)) // optimizer_shards(config),
         casts=2 * total if config.train.precision == "bf16" else 0,
         activations=tokens * values * value_bytes,

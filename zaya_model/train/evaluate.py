@@ -39,17 +39,19 @@ def evaluate(
 def mean_loss(model: Model, split: Split, world: World, *, batches: int, batch_size: int, precision: str) -> float:
     """Mean loss over the first `batches` batches, the same ones each time, shared out over the ranks."""
     size = min(batches * batch_size, split.num_windows)
-    windows = torch.arange(size).tensor_split(world.data_size)[world.data_rank].split(batch_size)
+    shares = torch.arange(size).tensor_split(world.data_size)
+    passes = -(-len(shares[0]) // batch_size)
     was_training = model.training
     model.eval()
     total = torch.zeros(2, dtype=torch.float64, device=world.device)
-    for part in windows:
-        if not len(part):
-            continue
-        inputs, targets = (world.part_of(tokens) for tokens in split.read(part.numpy()))
+    for part in shares[world.data_rank].tensor_split(passes):
+        # Sharded weights are gathered from all ranks, so one without a window must take part: in the first, uncounted.
+        windows = part if len(part) else shares[0][:1]
+        inputs, targets = (world.part_of(tokens) for tokens in split.read(windows.numpy()))
         with autocast(precision, world.device):
             loss = model.loss(inputs, targets)
-        total += torch.stack((loss.double() * inputs.numel(), total.new_tensor(inputs.numel())))
+        counted = inputs.numel() if len(part) else 0
+        total += torch.stack((loss.double() * counted, total.new_tensor(counted)))
     model.train(was_training)
     loss_sum, count = world.sum(total).tolist()
     return loss_sum / count

@@ -12,7 +12,6 @@ from zaya_model.model import Model
 from zaya_model.optim.balance import Balancer
 from zaya_model.optim.groups import build_optimizers, parts_of, spread
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import join
 from zaya_model.parallel.recompute import recompute_blocks
 
 
@@ -27,7 +26,7 @@ class TrainState:
             block.attention.sequence = world.context
         if config.train.activation_checkpointing:
             recompute_blocks(self.model)
-        self.shards = spread(self.model, config.parallel.sharding, world)
+        self.shards = spread(self.model, config.parallel.sharding, world, precision=config.train.precision)
         self.muon, self.adamw = build_optimizers(self.shards.mine, config.optimizer)
         self.parts = parts_of(self.shards.mine)
         self.balancer = Balancer(self.model.balancing_biases, config.balance)
@@ -54,7 +53,8 @@ class TrainState:
     def shared_tensors(self) -> dict[str, Tensor]:
         """What every rank has alike."""
         self.shards.settle()
-        found = {f"model/{name}": tensor for name, tensor in self.model.state_dict().items()}
+        own = {piece.parameter_name for piece in self.shards.weights}
+        found = {f"model/{name}": value for name, value in self.model.state_dict().items() if name not in own}
         found |= {f"balance/{name}": tensor for name, tensor in self.balancer.state_dict().items()}
         found["counters"] = torch.tensor([self.step, self.tokens], dtype=torch.int64)
         found["recent_losses"] = torch.tensor(self.recent_losses, dtype=torch.float64)
@@ -63,17 +63,18 @@ class TrainState:
 
     def own_tensors(self) -> dict[str, Tensor]:
         """What no other rank has."""
-        return self._optimizer_tensors() if self.shards.is_sharded else {}
+        weights = {f"model/{piece.name}": piece.values() for piece in self.shards.weights}
+        return {**weights, **self._optimizer_tensors()} if self.shards.is_sharded else {}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Take over what any number of ranks saved. Raises CheckpointError when it belongs to another config."""
         try:
-            self.model.load_state_dict(below(tensors, "model/"))
+            self.model.load_state_dict(self.shards.placed(below(tensors, "model/")))
         except RuntimeError as error:
             detail = str(error).splitlines()[-1].strip()
             raise CheckpointError(f"The checkpoint does not fit this config: {detail}") from error
         self.balancer.load_state_dict(below(tensors, "balance/"))
-        saved = join(below(tensors, "optimizer/"))
+        saved = below(tensors, "optimizer/")
         self.muon.load(saved)
         self.adamw.load(saved)
         self.step, self.tokens = (int(value) for value in tensors["counters"])

@@ -25,3 +25,12 @@ def test_sharded_momenta_are_a_part_for_each_process() -> None:
     )
     assert shared.optimizer == whole.optimizer // 1024
     assert shared.weights == whole.weights
+
+
+def test_sharded_experts_are_a_part_for_each_process_and_two_blocks_in_flight() -> None:
+    whole, shared = (
+        estimate_memory(load_preset("zaya1-2b", {"parallel.sharding": sharding, "parallel.nodes": 1}))
+        for sharding in ("zero1", "fsdp")
+    )
+    assert whole.weights * 0.1 < shared.weights < whole.weights * 0.5
+    assert shared.optimizer == whole.optimizer

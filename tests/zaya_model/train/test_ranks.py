@@ -80,19 +80,23 @@ def test_a_checkpoint_of_two_ranks_goes_on_with_one(tiny: Tiny, tmp_path: Path, 
 
 
 UNEVEN = {
-    "train.global_batch_size": 5, "train.steps": 12, "checkpoint.keep_last": 4, "train.eval_every_steps": 12,
-    "train.router_every_steps": 1, "parallel.sharding": "zero1",
+    "train.steps": 12, "checkpoint.keep_last": 4, "train.eval_every_steps": 12,
+    "train.router_every_steps": 1,
 }  # fmt: skip
 
 
-def test_a_sharded_run_goes_on_with_any_number_of_ranks_as_if_it_were_one(tmp_path: Path) -> None:
-    """Four ranks, then two, three and one from ever later checkpoints: five sequences a step, shared unevenly."""
+@pytest.mark.parametrize("sharding", ["zero1", "fsdp"])
+def test_a_sharded_run_goes_on_with_any_number_of_ranks_as_if_it_were_one(sharding: str, tmp_path: Path) -> None:
+    """Four ranks, then two, three and one from ever later checkpoints: sequences of a step shared unevenly."""
+    # FSDP gathers experts for each micro-batch, so every rank must have as many.
+    batch = {"train.global_batch_size": 5, "train.micro_batch_size": 4 if sharding == "fsdp" else 1}
+    shape = {**UNEVEN, **batch, "parallel.sharding": sharding}
     whole, run_dir = tmp_path / "whole", tmp_path / "run"
-    train(build(TINY, UNEVEN), whole)
+    train(build(TINY, {**shape, "parallel.sharding": "none"}), whole)
     for ranks, flags in ((4, ()), (2, ("--resume=3",)), (3, ("--resume=6",))):
-        run(build(TINY, {**UNEVEN, "parallel.processes_per_node": ranks}), run_dir, *flags, ranks=ranks)
+        run(build(TINY, {**shape, "parallel.processes_per_node": ranks}), run_dir, *flags, ranks=ranks)
         assert len(list(folder_of(run_dir, 12).glob("*.safetensors"))) == ranks
-    train(build(TINY, UNEVEN), run_dir, resume="9")
+    train(build(TINY, shape), run_dir, resume="9")
     assert losses(run_dir) == pytest.approx(losses(whole), abs=1e-5)
     for attempt, first in ((1, 1), (2, 4), (3, 7), (4, 10)):
         for name in ("loss", "grad_norm", "grad_norm/experts", "grad_norm/embedding", "lr/muon"):
