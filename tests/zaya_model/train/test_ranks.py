@@ -158,6 +158,19 @@ def test_the_stop_file_ends_all_ranks_after_a_whole_checkpoint(tiny: Tiny, tmp_p
     assert records(tmp_path / "run", "checkpoint")[-1]["status"] == "verified"
 
 
+def test_a_machine_that_is_taken_away_gets_its_run_saved(tiny: Tiny, tmp_path: Path) -> None:
+    config = tiny(parallel__processes_per_node=2, train__steps=1_000_000, checkpoint__every_steps=0)
+    process = start(config, tmp_path / "run", "--attempt", "1")
+    try:
+        wait_for_a_step(tmp_path / "run")
+        process.terminate()
+        process.communicate(timeout=60)
+    finally:
+        end(process)
+    assert events(tmp_path / "run")[-1] == "preempted"
+    assert records(tmp_path / "run", "checkpoint")[-1]["status"] == "verified"
+
+
 def test_a_rank_that_dies_ends_the_run_with_its_reason(tiny: Tiny, tmp_path: Path) -> None:
     config = tiny(parallel__processes_per_node=2, train__steps=1_000_000, checkpoint__every_steps=0)
     process = start(config, tmp_path / "run", "--attempt", "1")
