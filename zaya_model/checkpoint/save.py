@@ -86,11 +86,11 @@ class Saver:
         """Whether this rank is still writing the last save."""
         return self._writer is not None and self._writer.is_alive()
 
-    def wait(self) -> None:
-        """Wait until nothing is being written."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until nothing is being written, or at most so long."""
         if self._writer is not None:
-            self._writer.join()
-            self._writer = None
+            self._writer.join(seconds)
+            self._writer = self._writer if self._writer.is_alive() else None
 
     def _copy(self, name: str, tensor: Tensor) -> None:
         """Copy onto the CPU, into the buffer of the last save where there is one: fresh memory is slow to fill."""

@@ -58,6 +58,7 @@ def train(config: RunConfig, run_dir: Path, *, resume: str | None = None, attemp
             raise known from error
 
 
+_SECONDS_FOR_A_LAST_SAVE = 20.0
 _ENDS = {
     "finished": "All steps are done.",
     "stopped": "Stopped after step {step:,} as asked.",
@@ -95,8 +96,13 @@ class Training:
                 self.run_dir, self.config, self._report_checkpoint, rank=self.world.rank, world_size=self.world.size,
                 attempt=self.attempt,
             )  # fmt: skip
-            with self._heartbeat() as self.heartbeat:
-                ended = self._loop()
+            try:
+                with self._heartbeat() as self.heartbeat:
+                    ended = self._loop()
+            except Exception:
+                # What was being written is good; but a part of a process that is gone would never come.
+                self.saver.wait(_SECONDS_FOR_A_LAST_SAVE)
+                raise
             self.saver.wait()
             self.world.wait()
         if self.journal:
