@@ -3,6 +3,7 @@
 import statistics
 from typing import Any
 
+from bench._rows import row
 from bench._training import training
 from zaya_model.train.cost import router_scalars
 
@@ -15,11 +16,9 @@ def measure() -> list[dict]:
     ours, usual = _end({}), _end(USUAL)
     units = {"loss": "nats/token", "worst expert's excess load": "of a fair share", "dead experts": "of all layers"}
     return [
-        {"name": f"balance: {name} after {_STEPS} steps", "value": ours[name], "unit": unit,
-         "peer": "linear router, no bias", "peer_value": usual[name],
-         "ratio": ours[name] / usual[name] if usual[name] else None}
+        row(f"balance: {name} after {_STEPS} steps", ours[name], unit, "linear router, no bias", usual[name])
         for name, unit in units.items()
-    ]  # fmt: skip
+    ]
 
 
 def _end(overrides: dict[str, Any]) -> dict[str, float]:

@@ -4,9 +4,9 @@ import random
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from statistics import quantiles
 
 from bench._mlflow import mlflow_client
+from bench._rows import p95, row
 from bench._servers import django_ready, make_run
 
 _PIXELS = 2000
@@ -42,9 +42,7 @@ def measure() -> list[dict]:
 
 
 def _row(name: str, value: float, peer: str, peer_value: float | None) -> dict:
-    ratio = value / peer_value if peer_value else None
-    return {"name": f"{name}, p95", "value": value, "unit": "ms", "peer": peer, "peer_value": peer_value,
-            "ratio": ratio}  # fmt: skip
+    return row(f"{name}, p95", value, "ms", peer, peer_value)
 
 
 def _fill(run, key: str, count: int) -> None:
@@ -92,7 +90,7 @@ def _p95s(*reads: Callable[[], None]) -> list[float]:
             start = time.perf_counter()
             read()
             taken.append(time.perf_counter() - start)
-    return [quantiles(taken, n=20)[-1] * 1e3 for taken in seconds]
+    return [1e3 * p95(taken) for taken in seconds]
 
 
 def _mlflow() -> tuple[float | None, str]:

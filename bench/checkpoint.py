@@ -8,12 +8,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from bench._rows import row
+from bench._torchrun import torchrun
 from zaya_model.checkpoint.manifest import list_checkpoints
 from zaya_model.checkpoint.restore import find_checkpoint, read_tensors
 from zaya_model.checkpoint.save import Saver
@@ -26,18 +27,14 @@ _STATE_BYTES, _TENSOR_BYTES = 1 << 30, 16 << 20
 
 def measure() -> list[dict]:
     """Medians over rounds that each go through all that is compared."""
-    with TemporaryDirectory(prefix="zbench-", dir=".") as folder:
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={_RANKS}"]
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        subprocess.run([*command, "-m", "bench.checkpoint", folder], env=environment, check=True, timeout=900)
-        found = json.loads((Path(folder) / "found.json").read_text())
+    found = torchrun("bench.checkpoint", _RANKS)
     size = f"1 GiB on {_RANKS} processes"
     return [
-        _row(f"training stands still for a save, {size}", found["stall"], "s", "torch.save", found["blocking"]),
-        _row("a step while the checkpoint is written", found["busy"], "s", "a step without", found["quiet"]),
-        _row(f"checkpoint to disk with checksums, {size}", found["write"], "B/s", "dd with fsync", found["dd"]),
-        _row(f"checkpoint read from disk and verified, {size}", found["load"], "B/s", "the disk", found["disk"]),
-        _row(f"checkpoint read from memory, {size}", found["read"], "B/s", "the page cache", found["cache"]),
+        row(f"training stands still for a save, {size}", found["stall"], "s", "torch.save", found["blocking"]),
+        row("a step while the checkpoint is written", found["busy"], "s", "a step without", found["quiet"]),
+        row(f"checkpoint to disk with checksums, {size}", found["write"], "B/s", "dd with fsync", found["dd"]),
+        row(f"checkpoint read from disk and verified, {size}", found["load"], "B/s", "the disk", found["disk"]),
+        row(f"checkpoint read from memory, {size}", found["read"], "B/s", "the page cache", found["cache"]),
     ]  # fmt: skip
 
 
@@ -144,11 +141,6 @@ def _slowest(seconds: float) -> float:
     found = torch.tensor(seconds, dtype=torch.float64)
     dist.all_reduce(found, dist.ReduceOp.MAX)
     return found.item()
-
-
-def _row(name: str, value: float, unit: str, peer: str, peer_value: float) -> dict:
-    ratio = value / peer_value
-    return {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value, "ratio": ratio}
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import time
 from datetime import UTC, datetime
 
 from bench._browser import chromium_page, web_process
+from bench._rows import row
 from bench._servers import django_ready
 from tests.browser import find_browser
 
@@ -76,5 +77,4 @@ def _browser_seconds(owner, address: str) -> float:
 
 
 def _row(name: str, seconds: float) -> dict:
-    return {"name": name, "value": seconds, "unit": "s", "peer": "goal", "peer_value": _GOAL_SECONDS,
-            "ratio": seconds / _GOAL_SECONDS}  # fmt: skip
+    return row(name, seconds, "s", "goal", _GOAL_SECONDS)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench._mlflow import mlflow_client
+from bench._rows import row
 from bench._servers import django_ready, make_run, records
 
 _STEPS = 100_000
@@ -26,18 +27,13 @@ def measure() -> list[dict]:
         peer, peer_size, why_not = _mlflow()
     best = f"MLflow log_batch{why_not}"
     return [
-        _row("journal → Postgres, one shipper", rate, "points/s", "bare binary COPY of rows", bare),
-        _row("journal → Postgres, one shipper", rate, "points/s", best, peer),
-        _row("a point on disk, shipped in bulk", bulk, "bytes", "a bare row and its index", bare_size),
-        _row("a point on disk, shipped in bulk", bulk, "bytes", f"MLflow{why_not}", peer_size),
-        _row("a point on disk, shipped step by step", live_size, "bytes", "a bare row and its index", bare_size),
-        _row("step by step, a transaction a step of 20", live, "points/s", best, peer),
+        row("journal → Postgres, one shipper", rate, "points/s", "bare binary COPY of rows", bare),
+        row("journal → Postgres, one shipper", rate, "points/s", best, peer),
+        row("a point on disk, shipped in bulk", bulk, "bytes", "a bare row and its index", bare_size),
+        row("a point on disk, shipped in bulk", bulk, "bytes", f"MLflow{why_not}", peer_size),
+        row("a point on disk, shipped step by step", live_size, "bytes", "a bare row and its index", bare_size),
+        row("step by step, a transaction a step of 20", live, "points/s", best, peer),
     ]
-
-
-def _row(name: str, value: float, unit: str, peer: str, peer_value: float | None) -> dict:
-    ratio = value / peer_value if peer_value else None
-    return {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value, "ratio": ratio}
 
 
 def _write_journal(run_dir: Path) -> int:

@@ -13,6 +13,7 @@ import psutil
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from bench._rows import row
 from zaya_model.config import ModelConfig
 from zaya_model.model import Model
 from zaya_model.model.loss import head_loss
@@ -39,12 +40,12 @@ def measure() -> list[dict]:
     name = f"training step, hidden 256, fp32, {_THREADS} threads"
     peer = f"transformers, {step['implementation']}"
     return [
-        _row(f"{name}", step["ours"], "tokens/s", peer, step["theirs"]),
-        _row(f"{name}: most that its products allow", step["products"], "tokens/s", peer, step["theirs"]),
-        _row(f"{name}: peak memory", ours / 2**20, "MiB", "transformers", theirs / 2**20),
-        _row("training step, hidden 512: share of its products", wide, "", "goal", 0.6),
-        _row("training step, hidden 256, bf16", low["bf16"], "tokens/s", "fp32", low["fp32"]),
-        _row(f"loss over {_BIG_VOCABULARY:,} classes: peak memory", loss / 2**20, "MiB", "all logits", whole / 2**20),
+        row(f"{name}", step["ours"], "tokens/s", peer, step["theirs"]),
+        row(f"{name}: most that its products allow", step["products"], "tokens/s", peer, step["theirs"]),
+        row(f"{name}: peak memory", ours / 2**20, "MiB", "transformers", theirs / 2**20),
+        row("training step, hidden 512: share of its products", wide, "", "goal", 0.6),
+        row("training step, hidden 256, bf16", low["bf16"], "tokens/s", "fp32", low["fp32"]),
+        row(f"loss over {_BIG_VOCABULARY:,} classes: peak memory", loss / 2**20, "MiB", "all logits", whole / 2**20),
     ]
 
 
@@ -213,11 +214,6 @@ def _apart(name: str) -> Any:
     command = [sys.executable, "-m", "bench.model_step", name]
     out = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout
     return json.loads(out.splitlines()[-1])
-
-
-def _row(name: str, value: float, unit: str, peer: str, peer_value: float) -> dict:
-    ratio = value / peer_value
-    return {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value, "ratio": ratio}
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import statistics
 import time
 
+from bench._rows import row
 from bench._training import training
 from zaya_model.optim.optimizer import Gradients
 
@@ -25,7 +26,4 @@ def measure() -> list[dict]:
             run.step()
             whole.append(time.perf_counter() - begin)
     share = statistics.median(part / step for part, step in zip(muon, whole, strict=True))
-    return [
-        {"name": "Muon, share of a step at tiny-cpu", "value": share, "unit": "", "peer": "goal", "peer_value": 0.1,
-         "ratio": share / 0.1},
-    ]  # fmt: skip
+    return [row("Muon, share of a step at tiny-cpu", share, "", "goal", 0.1)]

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from bench._rows import row
 from bench._servers import django_ready, make_run
 
 _GOAL_MS = 100.0
@@ -43,8 +44,7 @@ def measure() -> list[dict]:
 
 
 def _row(name: str, milliseconds: float) -> dict:
-    return {"name": name, "value": milliseconds, "unit": "ms", "peer": "goal", "peer_value": _GOAL_MS,
-            "ratio": milliseconds / _GOAL_MS}  # fmt: skip
+    return row(name, milliseconds, "ms", "goal", _GOAL_MS)
 
 
 def _median_ms(ask: Callable, repeats: int = 15) -> float:
@@ -78,14 +78,7 @@ def _check_time() -> dict:
     start = time.perf_counter()
     subprocess.run([sys.executable, "manage.py", "check"], check=True, capture_output=True)
     seconds = time.perf_counter() - start
-    return {
-        "name": "manage.py check",
-        "value": seconds,
-        "unit": "s",
-        "peer": "goal",
-        "peer_value": 2.0,
-        "ratio": seconds / 2,
-    }
+    return row("manage.py check", seconds, "s", "goal", 2.0)
 
 
 def _web_memory() -> dict:
@@ -94,6 +87,4 @@ def _web_memory() -> dict:
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    megabytes = int(done.stdout) / 1024
-    return {"name": "web process, loaded", "value": megabytes, "unit": "MB", "peer": "goal", "peer_value": 200.0,
-            "ratio": megabytes / 200}  # fmt: skip
+    return row("web process, loaded", int(done.stdout) / 1024, "MB", "goal", 200.0)

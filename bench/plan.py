@@ -5,6 +5,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from bench._rows import row
 from bench._training import Training
 from zaya_model.bench.matmul import measure_matmul_flops
 from zaya_model.bench.memory import measure_copy_bytes
@@ -32,11 +33,7 @@ def measure() -> list[dict]:
     rows = []
     for name, overrides in _OTHERS.items():
         planned, measured = _step({**_BASE, **overrides}, cluster)
-        rows += [
-            {"name": f"plan, {name}: {part}", "value": planned[part], "unit": "s", "peer": "measured",
-             "peer_value": measured[part], "ratio": planned[part] / measured[part]}
-            for part in measured
-        ]  # fmt: skip
+        rows += [row(f"plan, {name}: {part}", planned[part], "s", "measured", measured[part]) for part in measured]
     return rows
 
 

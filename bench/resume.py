@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from bench._rows import row
+
 _OVERRIDES = {
     "train.global_batch_size": 1, "train.micro_batch_size": 1, "data.sequence_length": 64, "train.precision": "fp32",
     "checkpoint.verify": False,
@@ -21,11 +23,7 @@ def measure() -> list[dict]:
             out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout
     seconds: dict[str, float] = json.loads(out.splitlines()[-1])
     whole = sum(seconds.values())
-    return [
-        {"name": f"resume: {part}", "value": value, "unit": "s", "peer": "all parts", "peer_value": whole,
-         "ratio": value / whole}
-        for part, value in seconds.items()
-    ]  # fmt: skip
+    return [row(f"resume: {part}", value, "s", "all parts", whole) for part, value in seconds.items()]
 
 
 def save(run_dir: Path) -> None:

@@ -8,8 +8,8 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from statistics import quantiles
 
+from bench._rows import p95, row
 from bench._servers import django_ready, make_run
 from bench.ingest import chunk_bytes
 
@@ -36,17 +36,12 @@ def measure() -> list[dict]:
         points = len(stored) * _KEYS
         seconds, size, logged = time.monotonic() - begin, chunk_bytes(), _wal() - wal
     return [
-        _row("points of 16 runs, a step a second", points / seconds, "points/s", "what was offered", _RUNS * _KEYS),
-        _row("due → durable, p95", _p95(stored), "ms", "a second", 1000.0),
-        _row("4 charts read meanwhile, p95", _p95(read), "ms", "a second", 1000.0),
-        _row("a point on disk, dead rows included", size / points, "bytes", "goal", 25.0),
-        _row("write-ahead log with router loads", logged / points, "bytes/point", "a point on disk", size / points),
+        row("points of 16 runs, a step a second", points / seconds, "points/s", "what was offered", _RUNS * _KEYS),
+        row("due → durable, p95", 1e3 * p95(stored), "ms", "a second", 1000.0),
+        row("4 charts read meanwhile, p95", 1e3 * p95(read), "ms", "a second", 1000.0),
+        row("a point on disk, dead rows included", size / points, "bytes", "goal", 25.0),
+        row("write-ahead log with router loads", logged / points, "bytes/point", "a point on disk", size / points),
     ]
-
-
-def _row(name: str, value: float, unit: str, peer: str, peer_value: float) -> dict:
-    return {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value,
-            "ratio": value / peer_value}  # fmt: skip
 
 
 def _write(runs: list, begin: float, stored: list[float]) -> None:
@@ -86,10 +81,6 @@ def _read(runs: list, seconds: list[float], is_over: threading.Event) -> None:
         read_curves(random.choice(runs), [f"key/{random.randrange(_KEYS)}" for _ in range(4)])
         seconds.append(time.perf_counter() - start)
     connections.close_all()
-
-
-def _p95(seconds: list[float]) -> float:
-    return quantiles(seconds, n=20)[-1] * 1e3
 
 
 def _wal() -> int:

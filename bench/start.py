@@ -11,6 +11,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
+from bench._rows import row
 from tests.stack import SMALL, Stack, wait_for
 
 _PAIRS = 3
@@ -29,11 +30,9 @@ def measure() -> list[dict]:
         shutil.rmtree(folder, ignore_errors=True)
     ours, hand = (statistics.median(column) for column in zip(*pairs, strict=True))
     return [
-        {"name": "start to first step, dashboard", "value": ours, "unit": "s", "peer": "typed by hand",
-         "peer_value": hand, "ratio": ours / hand},
-        {"name": "start to first step, added by the dashboard", "value": ours - hand, "unit": "s", "peer": "goal",
-         "peer_value": 1.5, "ratio": (ours - hand) / 1.5},
-    ]  # fmt: skip
+        row("start to first step, dashboard", ours, "s", "typed by hand", hand),
+        row("start to first step, added by the dashboard", ours - hand, "s", "goal", 1.5),
+    ]
 
 
 def _by_dashboard(stack: Stack) -> float:

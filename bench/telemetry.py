@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from bench._rows import row
 from bench._training import Training, training
 from zaya_model.journal import Journal
 from zaya_model.plan import training_flops_per_token
@@ -31,10 +32,7 @@ def measure() -> list[dict]:
                 silent = statistics.median(_timed(_silent, run, journal) for _ in range(10))
     finally:
         torch.set_num_threads(threads)
-    return [
-        {"name": "telemetry, added to a step at tiny-cpu", "value": 1e3 * added, "unit": "ms", "peer": "silent step",
-         "peer_value": 1e3 * silent, "ratio": added / silent},
-    ]  # fmt: skip
+    return [row("telemetry, added to a step at tiny-cpu", 1e3 * added, "ms", "silent step", 1e3 * silent)]
 
 
 def _difference(run: Training, journal: Journal, number: int) -> float:

@@ -1,7 +1,6 @@
 """Five hundred open pages on one web process: its memory, how soon all hear a notice, how soon a step is drawn."""
 
 import asyncio
-import statistics
 import time
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from bench._browser import chromium_page, session_of, web_process
+from bench._rows import p95, row
 from bench._servers import django_ready, make_run
 
 _VIEWERS = 500
@@ -25,20 +25,13 @@ def measure() -> list[dict]:
             cookie = session_of(owner)
             heard = asyncio.run(_hear(url, cookie, run.pk, lambda: memory().rss))
             drawn = asyncio.run(_beside_listeners(url, cookie, run, owner))
+    each = (heard["rss"] - heard["before"]) / _VIEWERS
     return [
-        _row(f"web process with {_VIEWERS} viewers", heard["rss"] / 2**20, "MB", 200.0),
-        _row(f"memory of one viewer, of {_VIEWERS}", (heard["rss"] - heard["before"]) / 2**10 / _VIEWERS, "KB", 200.0),
-        _row(f"notice to the page, {_VIEWERS} viewers, p95", _p95(heard["delays"]) * 1000, "ms", 100.0),
-        _row("points stored to drawn in Chromium, 200 viewers, p95", _p95(drawn) * 1000, "ms", 300.0),
+        row(f"web process with {_VIEWERS} viewers", heard["rss"] / 2**20, "MB", "goal", 200.0),
+        row(f"memory of one viewer, of {_VIEWERS}", each / 2**10, "KB", "goal", 200.0),
+        row(f"notice to the page, {_VIEWERS} viewers, p95", 1e3 * p95(heard["delays"]), "ms", "goal", 100.0),
+        row("points stored to drawn in Chromium, 200 viewers, p95", 1e3 * p95(drawn), "ms", "goal", 300.0),
     ]
-
-
-def _row(name: str, value: float, unit: str, goal: float) -> dict:
-    return {"name": name, "value": value, "unit": unit, "peer": "goal", "peer_value": goal, "ratio": value / goal}
-
-
-def _p95(values: list[float]) -> float:
-    return statistics.quantiles(values, n=20)[-1]
 
 
 async def _hear(url: str, cookie: str, run_id: int, rss) -> dict:

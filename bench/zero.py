@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
+from bench._rows import row
+from bench._torchrun import torchrun
 from zaya_model.parallel.mesh import join_world
 from zaya_model.plan import estimate_memory
 from zaya_model.presets import load_preset
@@ -28,21 +28,10 @@ def measure() -> list[dict]:
     rows = []
     for ranks in _RANKS:
         planned = estimate_memory(load_preset("tiny-cpu", {**_OVERRIDES, "parallel.processes_per_node": ranks}))
-        found = _largest(ranks)
+        found = torchrun("bench.zero", ranks)
         for part, formula in (("weights", planned.weights), ("optimizer", planned.optimizer)):
-            rows.append(
-                {"name": f"ZeRO-1, {ranks} ranks: {part}", "value": found[part], "unit": "B", "peer": "formula",
-                 "peer_value": formula, "ratio": found[part] / formula}
-            )  # fmt: skip
+            rows.append(row(f"ZeRO-1, {ranks} ranks: {part}", found[part], "B", "formula", formula))
     return rows
-
-
-def _largest(ranks: int) -> dict[str, int]:
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with TemporaryDirectory(prefix="zbench-") as folder:
-        subprocess.run([*command, "-m", "bench.zero", folder], env=environment, check=True, timeout=600)
-        return json.loads((Path(folder) / "found.json").read_text())
 
 
 def rank_main(folder: Path) -> None:

@@ -1,13 +1,12 @@
 """One metric of many runs as a Plotly figure: a line for each run, or a mean with its band for each group of runs."""
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from webapp.metrics.figures import Figure, smoothed
+from webapp.metrics.figures import Figure, band, line, smoothed
 
 MOST_GRID_POINTS = 500
 
@@ -27,8 +26,9 @@ def overlay_figure(tracks: Sequence[Track], *, smoothing: float = 0.0) -> Figure
     traces = []
     for track in tracks:
         if smoothing and len(track.x) > 1:
-            traces.append(_line(track, track.y, role="raw", opacity=0.2, hoverinfo="skip"))
-        traces.append(_line(track, smoothed(track.y, smoothing) if smoothing else track.y))
+            traces.append(line(track.label, track.index, track.x, track.y, role="raw", opacity=0.2, hoverinfo="skip"))
+        y = smoothed(track.y, smoothing) if smoothing else track.y
+        traces.append(line(track.label, track.index, track.x, y))
     return {"data": traces, "layout": _layout(len(tracks))}
 
 
@@ -42,10 +42,9 @@ def group_figure(groups: Mapping[str, Sequence[Track]], *, smoothing: float = 0.
         grid, values = _on_one_grid(tracks, smoothing)
         if not len(grid):
             continue
-        at = Track(f"{name} ({len(tracks)})", index, grid.tolist(), np.nanmean(values, axis=0).tolist())
-        low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-        bands.append(_band(at, low.tolist(), high.tolist()))
-        means.append(_line(at, at.y))
+        low, mean, high = (of(values, axis=0).tolist() for of in (np.nanmin, np.nanmean, np.nanmax))
+        bands.append(band(index, grid.tolist(), low, high))
+        means.append(line(f"{name} ({len(tracks)})", index, grid.tolist(), mean))
     return {"data": bands + means, "layout": {**_layout(len(means)), "showlegend": True}}
 
 
@@ -62,34 +61,6 @@ def _on_one_grid(tracks: Sequence[Track], smoothing: float) -> tuple[np.ndarray,
     grid = np.unique(np.concatenate([x for x, _ in curves]))
     grid = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_GRID_POINTS).round().astype(int))]
     return grid, np.array([np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves])
-
-
-def _line(track: Track, y: Sequence[float], *, role: str = "line", **more: object) -> Figure:
-    return {
-        "type": "scatter",
-        # A single point has no line to be seen by.
-        "mode": "lines" if len(track.x) > 1 else "markers",
-        "name": html.escape(track.label),
-        "meta": {"series": track.index, "role": role},
-        "x": track.x,
-        "y": [value if math.isfinite(value) else None for value in y],
-        **more,
-    }
-
-
-def _band(track: Track, low: list[float], high: list[float]) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "meta": {"series": track.index, "role": "band"},
-        "x": [*track.x, *track.x[::-1]],
-        "y": [*high, *low[::-1]],
-        "fill": "toself",
-        "opacity": 0.18,
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
 
 
 def _layout(num_lines: int) -> Figure:

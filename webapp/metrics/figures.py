@@ -94,16 +94,16 @@ def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0
         if not x:
             continue
         if chart.is_stacked:
-            traces.append(_line(name, index, x, curve.values, stackgroup="all"))
+            traces.append(line(name, index, x, curve.values, stackgroup="all"))
             continue
         if curve.min != curve.max:
-            traces.append(_band(index, x, curve))
+            traces.append(band(index, x, curve.min, curve.max))
         smooth = smoothed(curve.values, smoothing) if smoothing else curve.values
         if smoothing and len(x) > 1:
             traces.append(
-                _line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
+                line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
             )
-        traces.append(_line(name, index, x, smooth))
+        traces.append(line(name, index, x, smooth))
         if marks := _marks(name, index, x, curve):
             traces.append(marks)
     layout = _layout(chart, len({trace["meta"]["series"] for trace in traces}) > 1)
@@ -176,8 +176,8 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
     return result
 
 
-def _line(name: str, index: int, x: Sequence[float], y: Sequence[float], *, role: str = "line", **more: Any) -> Figure:
-    """The browser has a colour and a dash for each number of a series."""
+def line(name: str, index: int, x: Sequence[float], y: Sequence[float], *, role: str = "line", **more: Any) -> Figure:
+    """The trace of a series; the browser has a colour and a dash for each number of a series."""
     return {
         "type": "scatter",
         # A single point has no line to be seen by.
@@ -190,15 +190,15 @@ def _line(name: str, index: int, x: Sequence[float], y: Sequence[float], *, role
     }
 
 
-def _band(index: int, x: Sequence[float], curve: Curve) -> Figure:
-    pairs = [(at, low, high) for at, low, high in zip(x, curve.min, curve.max, strict=True)
-             if math.isfinite(low) and math.isfinite(high)]  # fmt: skip
+def band(index: int, x: Sequence[float], low: Sequence[float], high: Sequence[float]) -> Figure:
+    """The area between two lines where both are finite: along the upper edge, and back along the lower one."""
+    pairs = [each for each in zip(x, low, high, strict=True) if math.isfinite(each[1]) and math.isfinite(each[2])]
     return {
         "type": "scatter",
         "mode": "lines",
         "meta": {"series": index, "role": "band"},
         "x": [at for at, _, _ in pairs] + [at for at, _, _ in reversed(pairs)],
-        "y": [high for _, _, high in pairs] + [low for _, low, _ in reversed(pairs)],
+        "y": [most for _, _, most in pairs] + [least for _, least, _ in reversed(pairs)],
         "fill": "toself",
         "opacity": 0.18,
         "line": {"width": 0},

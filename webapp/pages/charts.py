@@ -48,7 +48,7 @@ def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
     curves = {curve.key: curve for curve in found}
     drawn = {
         chart.id: figures.line_figure(
-            chart, [curves[key] for key in chart.keys], smoothing=_smoothing(request), axis=axis
+            chart, [curves[key] for key in chart.keys], smoothing=smoothing(request), axis=axis
         )
         for chart in charts
     }
@@ -107,6 +107,14 @@ def number(request: HttpRequest, name: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
+def smoothing(request: HttpRequest, most: float = 0.999) -> float:
+    """The weight of an exponential mean, from none to `most`."""
+    try:
+        return max(0.0, min(float(request.GET.get("smoothing", "0")), most))
+    except ValueError:
+        return 0.0
+
+
 def _axis(request: HttpRequest, run: Run) -> figures.Axis:
     origin = run.started_at.timestamp() if run.started_at else 0.0
     return figures.Axis(request.GET.get("x", ""), run.tokens_per_step, origin)
@@ -147,10 +155,3 @@ def _whole(place: float | None, scale: int, rounded: Callable[[float], int]) -> 
 
 def _points(request: HttpRequest) -> int:
     return max(50, min(number(request, "points") or selectors.MAX_POINTS, selectors.MAX_POINTS))
-
-
-def _smoothing(request: HttpRequest) -> float:
-    try:
-        return max(0.0, min(float(request.GET.get("smoothing", "0")), 0.999))
-    except ValueError:
-        return 0.0

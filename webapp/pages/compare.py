@@ -13,6 +13,7 @@ from django.views.decorators.http import require_GET
 from webapp.metrics.compare_figures import Track, group_figure, overlay_figure
 from webapp.metrics.keys import keys_of
 from webapp.metrics.selectors import Curve, last_values, read_curves
+from webapp.pages.charts import smoothing
 from webapp.pages.summary import summarise
 from webapp.runs import comparison
 from webapp.runs.models import Run
@@ -25,6 +26,7 @@ _POINTS = 20_000
 _COLORS = 6
 _MOST_AXES = 8
 _MOST_TABLE_KEYS = 12
+_MOST_SMOOTHING = 0.99
 
 
 @require_GET
@@ -45,7 +47,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "shown": shown,
         "x_axes": X_AXES,
         "x": request.GET.get("x", "step"),
-        "smoothing": _smoothing(request),
+        "smoothing": smoothing(request, _MOST_SMOOTHING),
         "groups": comparison.group_names(runs),
         "group": request.GET.get("group", ""),
         "config_rows": comparison.config_rows(runs),
@@ -66,13 +68,13 @@ def compare_figures(request: HttpRequest) -> HttpResponse:
             if curve.steps:
                 x = _x(request.GET.get("x", "step"), run, curve)
                 tracks[curve.key].append((run, Track(label, runs.index(run), x, curve.values)))
-    smoothing = _smoothing(request)
+    weight = smoothing(request, _MOST_SMOOTHING)
     if group in comparison.group_names(runs):
         names = list(dict.fromkeys(comparison.group_of(run, group) for run in runs))
-        figures = {key: group_figure(_grouped(found, group, names), smoothing=smoothing)
+        figures = {key: group_figure(_grouped(found, group, names), smoothing=weight)
                    for key, found in tracks.items()}  # fmt: skip
     else:
-        figures = {key: overlay_figure([track for _, track in found], smoothing=smoothing)
+        figures = {key: overlay_figure([track for _, track in found], smoothing=weight)
                    for key, found in tracks.items()}  # fmt: skip
     return HttpResponse(json.dumps(figures, allow_nan=False), content_type="application/json")
 
@@ -135,10 +137,3 @@ def _numbers(request: HttpRequest, name: str) -> list[int]:
 
 def _keys(request: HttpRequest) -> list[str]:
     return list(dict.fromkeys(storable(key)[:250] for key in request.GET.getlist("keys")))[:_MOST_KEYS]
-
-
-def _smoothing(request: HttpRequest) -> float:
-    try:
-        return max(0.0, min(float(request.GET.get("smoothing", "0")), 0.99))
-    except ValueError:
-        return 0.0
