@@ -1,30 +1,23 @@
-"""Carry a node's journals and logs into Postgres: rows and cursor in one transaction, so each line counts once."""
+"""Carry a node's journals and logs into Postgres, until all they will ever hold is there."""
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from django.db import DatabaseError, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from webapp import messages
-from webapp.checkpoints.services import record_checkpoint
-from webapp.metrics import services as metrics
+from webapp.ingest import services as ingest
+from webapp.ingest.services import Take, take_output, take_records
 from webapp.runs import services as runs
 from webapp.runs import states
-from webapp.runs.models import Attempt, Placement, Run
+from webapp.runs.models import Attempt, Placement
 from workers import launcher
 from workers.launcher import Place, place_of
-from zaya_model.journal import journal_path, parse, read_lines
+from zaya_model.journal import journal_path
 
 log = logging.getLogger(__name__)
-
-_TOPICS = {"metrics": "metrics", "router": "router", "checkpoint": "checkpoints", "event": "events", "log": "logs"}
-_UNUSABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
-
-# Take some lines of a file into the batch; returns what of the run they changed.
-Take = Callable[[Run, Attempt, metrics.Batch, list[bytes]], set[str]]
 
 
 class Shipper:
@@ -90,58 +83,10 @@ class Shipper:
         # A quiet file costs no more than this.
         if size == self._read_up_to.get(path) and not with_tail:
             return False
-        with transaction.atomic():
-            cursor = metrics.lock_cursor(attempt.run, f"{path.parent.name}/{path.name}")
-            lines, offset = read_lines(path, cursor.offset)
-            if not lines and with_tail and size > cursor.offset:
-                lines, offset = [read_tail(path, cursor.offset)], size
-            if lines:
-                batch = metrics.Batch()
-                topics = take(attempt.run, attempt, batch, lines)
-                metrics.store(attempt.run, batch)
-                metrics.advance(cursor, offset=offset, lines=len(lines))
-                messages.publish(attempt.run_id, topics)
-        if not lines:
+        has_taken = ingest.take_some(path, attempt, take, tail_to=size if with_tail else 0)
+        if not has_taken:
             self._read_up_to[path] = size
-        return bool(lines)
-
-
-def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes]) -> set[str]:
-    """Journal lines; one that is no record becomes a warning in the log and stops nothing."""
-    topics, steps = set(), []
-    for line in lines:
-        try:
-            record = parse(line)
-            kind = record["kind"]
-            if kind == "metrics":
-                batch.add_metrics(record)
-                steps.append((record["step"], record["time"]))
-            elif kind == "router":
-                batch.add_router(record)
-            elif kind == "log":
-                batch.add_line(
-                    attempt.number, f"rank {record['rank']}", record["time"], record["level"], record["text"]
-                )
-            else:
-                _record_row(run, attempt, record)
-            topics.add(_TOPICS[kind])
-        except (*_UNUSABLE, DatabaseError) as error:
-            shown = line[:200].decode("utf-8", "replace")
-            text = f"A journal line was passed over, {error}: {shown}"
-            batch.add_line(attempt.number, "shipper", timezone.now(), "warning", text)
-            topics.add("logs")
-    if steps:
-        runs.record_progress(run, attempt, steps)
-    return topics
-
-
-def take_output(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes]) -> set[str]:
-    """Lines that processes printed; of a progress bar that rewrites its line, the last state."""
-    now = timezone.now()
-    for line in lines:
-        text = line.decode("utf-8", "replace").rstrip("\r").rsplit("\r", 1)[-1]
-        batch.add_line(attempt.number, "output", now, "info", text)
-    return {"logs"}
+        return has_taken
 
 
 def has_ended(place: Place, placement: Placement) -> bool:
@@ -150,19 +95,3 @@ def has_ended(place: Place, placement: Placement) -> bool:
     if trainer is None:
         return launcher.never_began(placement)
     return not trainer.is_alive
-
-
-def read_tail(path: Path, offset: int) -> bytes:
-    """A last line that was never ended."""
-    with path.open("rb") as file:
-        file.seek(offset)
-        return file.read()
-
-
-def _record_row(run: Run, attempt: Attempt, record: dict) -> None:
-    """Follow an event or a checkpoint, in a savepoint so that a bad one spoils nothing else."""
-    with transaction.atomic():
-        if record["kind"] == "checkpoint":
-            record_checkpoint(run, record)
-        else:
-            runs.record_event(states.lock_run(run.pk), attempt, record)
