@@ -48,6 +48,29 @@ def test_a_second_start_goes_on_from_its_own_checkpoints(parent: Path, tiny: Tin
     assert sorted(losses(tmp_path / "fork")) == [4, 5, 6, 7, 8]
 
 
+def test_one_that_was_killed_while_taking_over_does_so_at_its_next_start(
+    parent: Path, tiny: Tiny, tmp_path: Path
+) -> None:
+    half = folder_of(tmp_path / "fork", 3)
+    half.mkdir(parents=True)
+    shard = next(folder_of(parent, 3).glob("*.safetensors"))
+    (half / shard.name).write_bytes(shard.read_bytes()[:1000])
+    assert fork(parent, tiny(), tmp_path / "fork") == 0
+    assert sorted(losses(tmp_path / "fork")) == [4, 5, 6]
+    assert verify(half).step == 3
+
+
+def test_where_nothing_can_be_linked_it_is_copied(
+    parent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def on_another_disk(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr("os.link", on_another_disk)
+    assert adopt(folder_of(parent, 3), tmp_path / "fork") == 3
+    assert verify(folder_of(tmp_path / "fork", 3)).step == 3
+
+
 def test_it_leaves_out_the_data_its_parent_left_out_so_far(parent: Path, tiny: Tiny, tmp_path: Path) -> None:
     for skip in (Skip(2, 1), Skip(5, 1)):
         add_skip(parent, skip)
