@@ -11,6 +11,7 @@ all notes and writes the manifest: the ranks meet in the folder alone, no messag
 """
 
 import json
+import math
 import os
 import shutil
 import sys
@@ -36,6 +37,7 @@ from zaya_model.checkpoint.manifest import (
 from zaya_model.checkpoint.shard import write_shard
 from zaya_model.config import RunConfig
 from zaya_model.errors import CheckpointError
+from zaya_model.parallel.pieces import share_out
 
 # (step, status, details): what the journal is told.
 Report = Callable[..., None]
@@ -68,7 +70,8 @@ class Saver:
         """
         start = time.perf_counter()
         self.wait()
-        mine = {name: shared[name] for name in share_of(shared, self.rank, self.world_size)} | dict(own or {})
+        part = share_out(shared, lambda name: shared[name].nbytes, self.world_size)[self.rank]
+        mine = {name: shared[name] for name in part} | dict(own or {})
         for name, tensor in mine.items():
             self._copy(name, tensor.detach())
         stall = time.perf_counter() - start
@@ -76,7 +79,7 @@ class Saver:
             self.report(step, "saving", stall_seconds=stall)
         copies = {name: self._copies[name] for name in mine}
         self._writer = threading.Thread(
-            target=self._write, args=(step, copies, stall, dict(metrics or {})), name="checkpoint"
+            target=self._write, args=(step, copies, stall, _numbers(metrics or {})), name="checkpoint"
         )
         self._writer.start()
         return stall
@@ -162,15 +165,9 @@ class Saver:
         return folder / f"note-{self.attempt:04d}-{rank:04d}.json"
 
 
-def share_of(state: Mapping[str, Tensor], rank: int, world_size: int) -> list[str]:
-    """Names of the tensors a rank writes: the largest first, each to the rank with the least so far."""
-    loads, mine = [0] * world_size, []
-    for name in sorted(state, key=lambda name: (-state[name].nbytes, name)):
-        lightest = loads.index(min(loads))
-        loads[lightest] += state[name].nbytes
-        if lightest == rank:
-            mine.append(name)
-    return mine
+def _numbers(metrics: Mapping[str, float]) -> dict[str, float]:
+    """What may be compared, and stand in strict JSON."""
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
 
 def _step_aside() -> None:

@@ -73,7 +73,7 @@ def _share_out(named: list[tuple[str, Tensor]], world: World) -> Zero:
 def build_optimizers(pieces: list[Piece], config: OptimizerConfig) -> tuple[Muon, AdamW]:
     """Split the pieces between the two optimisers."""
     matrices = [piece for piece in pieces if is_matrix(piece.parameter_name, piece.parameter)]
-    others = [piece for piece in pieces if piece not in set(matrices)]
+    others = [piece for piece in pieces if not is_matrix(piece.parameter_name, piece.parameter)]
     decay = config.weight_decay
     muon = Muon(
         [

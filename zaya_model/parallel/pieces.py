@@ -4,10 +4,10 @@ A piece is a run of whole rows of one parameter, along its first axis: experts o
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 # A smaller piece is not worth a message of its own.
 _LEAST_VALUES = 1024
 _ROWS = re.compile(r"\[(\d+):\d+\]")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +79,29 @@ def cut(name: str, parameter: Tensor, most: int) -> list[Piece]:
     return [Piece(name, parameter, start, stop) for start, stop in pairwise(bounds)]
 
 
-def share_out(pieces: Sequence[Piece], cost: Callable[[Piece], float], ranks: int) -> list[list[Piece]]:
-    """The pieces of each rank: the dearest first, each to the rank with the least to do so far."""
-    shares: list[list[Piece]] = [[] for _ in range(ranks)]
+def share_out(items: Iterable[T], cost: Callable[[T], float], ranks: int) -> list[list[T]]:
+    """The items of each rank: the dearest first, each to the rank with the least so far; the same on every rank."""
+    shares: list[list[T]] = [[] for _ in range(ranks)]
     loads = [0.0] * ranks
-    for piece in sorted(pieces, key=lambda piece: (-cost(piece), piece.name)):
+    for item in sorted(items, key=cost, reverse=True):
         lightest = loads.index(min(loads))
-        loads[lightest] += cost(piece)
-        shares[lightest].append(piece)
+        loads[lightest] += cost(item)
+        shares[lightest].append(item)
     return shares
+
+
+def put_together(items: Iterable[T], size: Callable[[T], int], enough: int) -> Iterator[list[T]]:
+    """Items in a row that have `enough` together, so that they travel as one message."""
+    group: list[T] = []
+    total = 0
+    for item in items:
+        group.append(item)
+        total += size(item)
+        if total >= enough:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
 
 
 def join(saved: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -1,12 +1,10 @@
 """Plain data parallelism: every rank sums all gradients and keeps all of the optimisers' state."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import Piece, Shards
+from zaya_model.parallel.pieces import Piece, Shards, put_together
 
 # A message of 128 MB reaches about 90 % of the fabric's rate on eight MI300X.
 _BUCKET_VALUES = 32 << 20
@@ -24,7 +22,7 @@ class Replicas(Shards):
         """The gradient of each of `mine`, summed over all ranks, many in a message."""
         gradients = [gradient_of(piece.parameter) for piece in self.mine]
         if self.world.size > 1:
-            for bucket in _buckets(gradients):
+            for bucket in put_together(gradients, Tensor.numel, _BUCKET_VALUES):
                 flat = self.world.sum(torch.cat([gradient.flatten() for gradient in bucket]))
                 parts = flat.split([gradient.numel() for gradient in bucket])
                 torch._foreach_copy_(bucket, [p.view_as(g) for p, g in zip(parts, bucket, strict=True)])
@@ -46,16 +44,3 @@ def gradient_of(parameter: Tensor) -> Tensor:
     if parameter.grad is None:
         parameter.grad = torch.zeros_like(parameter)
     return parameter.grad
-
-
-def _buckets(tensors: list[Tensor]) -> Iterable[list[Tensor]]:
-    bucket: list[Tensor] = []
-    size = 0
-    for tensor in tensors:
-        bucket.append(tensor)
-        size += tensor.numel()
-        if size >= _BUCKET_VALUES:
-            yield bucket
-            bucket, size = [], 0
-    if bucket:
-        yield bucket

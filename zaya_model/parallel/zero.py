@@ -4,7 +4,6 @@ Gradients are summed on the rank that owns the piece, half the traffic of summin
 moved weights, on their way while the trainer reads the next batch and writes its journal.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,7 +11,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from zaya_model.parallel.mesh import World
-from zaya_model.parallel.pieces import Piece, Shards
+from zaya_model.parallel.pieces import Piece, Shards, put_together
 from zaya_model.parallel.replicas import gradient_of
 
 # Smaller pieces of one owner share a message, larger ones travel where they lie.
@@ -45,7 +44,7 @@ class Zero(Shards):
 
     def __init__(self, shares: list[list[Piece]], world: World) -> None:
         self.mine, self.world = shares[world.rank], world
-        self.buckets = [bucket for owner, share in enumerate(shares) for bucket in _buckets(owner, share)]
+        self.buckets = [Bucket(owner, pieces) for owner, share in enumerate(shares) for pieces in _messages(share)]
         self._on_the_way: list[tuple[Bucket, Tensor, dist.Work]] = []
 
     def collect(self) -> dict[Piece, Tensor]:
@@ -72,7 +71,9 @@ class Zero(Shards):
     def publish(self) -> None:
         """Send the moved pieces to all; `settle` says when they have arrived."""
         for bucket in self.buckets:
-            message = bucket.pack([piece.values() for piece in bucket.pieces])
+            values = [piece.values() for piece in bucket.pieces]
+            is_filled_later = len(values) > 1 and bucket.owner != self.world.rank
+            message = values[0].new_empty(sum(map(Tensor.numel, values))) if is_filled_later else bucket.pack(values)
             self._on_the_way.append((bucket, message, dist.broadcast(message, bucket.owner, async_op=True)))
 
     def settle(self) -> None:
@@ -80,23 +81,14 @@ class Zero(Shards):
         for bucket, message, work in self._on_the_way:
             work.wait()
             if len(bucket.pieces) > 1 and bucket.owner != self.world.rank:
-                with torch.no_grad():
-                    torch._foreach_copy_([piece.values() for piece in bucket.pieces], bucket.unpack(message))
+                torch._foreach_copy_([piece.values() for piece in bucket.pieces], bucket.unpack(message))
         self._on_the_way = []
 
 
-def _buckets(owner: int, pieces: list[Piece]) -> Iterator[Bucket]:
-    small: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        values = piece.values().numel()
-        if values >= _BUCKET_VALUES:
-            yield Bucket(owner, [piece])
-            continue
-        small.append(piece)
-        size += values
-        if size >= _BUCKET_VALUES:
-            yield Bucket(owner, small)
-            small, size = [], 0
-    if small:
-        yield Bucket(owner, small)
+def _messages(pieces: list[Piece]) -> list[list[Piece]]:
+    """Large pieces first, each alone."""
+    return list(put_together(sorted(pieces, key=_size, reverse=True), _size, _BUCKET_VALUES))
+
+
+def _size(piece: Piece) -> int:
+    return piece.values().numel()

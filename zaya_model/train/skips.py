@@ -5,10 +5,10 @@ whatever checkpoint a run goes on.
 """
 
 import json
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from zaya_model.checkpoint.manifest import replace_text
 from zaya_model.errors import DataError
 
 _NAME = "skipped.json"
@@ -35,13 +35,7 @@ def read_skips(run_dir: Path) -> list[Skip]:
 
 def add_skip(run_dir: Path, skip: Skip) -> None:
     """Put one more on disk, whole or not at all."""
-    path = run_dir / _NAME
-    temporary = path.with_name(f"{_NAME}.new")
-    with temporary.open("w") as file:
-        json.dump([asdict(each) for each in [*read_skips(run_dir), skip]], file)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    replace_text(run_dir / _NAME, json.dumps([asdict(each) for each in [*read_skips(run_dir), skip]]))
 
 
 def copy_skips(origin: Path, run_dir: Path, *, up_to: int) -> None:

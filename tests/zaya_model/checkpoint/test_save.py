@@ -10,7 +10,7 @@ from torch import Tensor
 
 from zaya_model.checkpoint.manifest import File, folder_of, list_checkpoints, read_manifest, verify
 from zaya_model.checkpoint.restore import find_checkpoint, read_tensors, set_aside_newer
-from zaya_model.checkpoint.save import Saver, share_of
+from zaya_model.checkpoint.save import Saver
 from zaya_model.config import RunConfig
 from zaya_model.errors import CheckpointError
 
@@ -79,14 +79,6 @@ def test_ranks_write_shares_that_make_the_whole(
     read = read_tensors(folder, read_manifest(folder))
     assert all(torch.equal(read[name], state[name]) for name in state)
     assert said[-1][1] == "verified"
-
-
-def test_shares_are_even_and_leave_nothing_out() -> None:
-    state = {str(n): torch.zeros(n) for n in range(1, 60)}
-    shares = [share_of(state, rank, 4) for rank in range(4)]
-    assert sorted(name for share in shares for name in share) == sorted(state)
-    sizes = [sum(state[name].nbytes for name in share) for share in shares]
-    assert max(sizes) - min(sizes) <= 4 * 4
 
 
 def test_a_rank_that_cannot_write_fails_the_checkpoint_and_says_why(
