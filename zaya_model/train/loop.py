@@ -133,8 +133,7 @@ class Training:
                 self.journal.metrics(state.step, scalars)
                 terminal.tell(state.step, scalars)
             self._follow_router(result)
-            if result.alarm:
-                self._answer(result.alarm)
+            if result.alarm and self._goes_back(result.alarm):
                 continue
             measured = self._evaluate() if every.eval_every_steps and state.step % every.eval_every_steps == 0 else {}
             if self.config.checkpoint.every_steps and state.step % self.config.checkpoint.every_steps == 0:
@@ -149,29 +148,33 @@ class Training:
         return list(self.feed.mixture.micro_batches(step, self.world.data_rank, self.world.data_size))
 
     def _follow_router(self, result: StepResult) -> None:
+        step = self.state.step
         self.counts += result.counts
         died, revived = self.experts.see(result.counts[:, :-1])
         if self.journal:
-            step = self.state.step
             tell_experts(self.journal, step, died, revived, dead_after=self.config.watch.dead_expert_steps)
-            if step % self.config.train.router_every_steps == 0:
+        if step % self.config.train.router_every_steps == 0:
+            if self.journal:
                 tell_router(self.journal, step, self.counts, self.state.model.balancing_biases)
-        if self.state.step % self.config.train.router_every_steps == 0:
             self.counts.zero_()
 
-    def _answer(self, alarm: Alarm) -> None:
-        """Do what the config says about a step that went wrong. Raises TrainingError where that is to stop."""
+    def _goes_back(self, alarm: Alarm) -> bool:
+        """Do what the config says about a step that went wrong; returns whether the run is at an earlier step now.
+
+        Raises TrainingError where that is to stop.
+        """
         step = self.state.step
         if alarm.action == "roll_back" and len(self.skips) < self.config.watch.max_roll_backs:
             self._go_back(alarm)
-        elif alarm.action == "go_on":
+            return True
+        if alarm.action == "go_on":
             done = "its update was left out" if alarm.spares_weights else "the step was taken"
             if self.journal:
                 self.journal.event(step, alarm.name, f"{alarm.text} at step {step:,}; {done}, training goes on.")
-        else:
-            spent = f" It went back {len(self.skips)} times already." if alarm.action == "roll_back" else ""
-            remedy = "Lower the learning rates, raise optimizer.warmup_steps, or go on from an earlier checkpoint."
-            self._give_up(alarm, f"{alarm.text} at step {step:,}.{spent} {remedy}")
+            return False
+        spent = f" It went back {len(self.skips)} times already." if alarm.action == "roll_back" else ""
+        remedy = "Lower the learning rates, raise optimizer.warmup_steps, or go on from an earlier checkpoint."
+        self._give_up(alarm, f"{alarm.text} at step {step:,}.{spent} {remedy}")
 
     def _give_up(self, alarm: Alarm, text: str) -> NoReturn:
         if self.journal:

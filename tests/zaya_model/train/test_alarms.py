@@ -109,5 +109,18 @@ def test_a_spike_is_told_and_answered(tiny: Tiny, tmp_path: Path, poison: Poison
     assert end in said(tmp_path, "loss_spike")
 
 
+@pytest.mark.parametrize(("name", "factor"), [("nan", math.nan), ("loss_spike", 50.0)])
+def test_a_step_that_is_gone_on_from_is_evaluated_and_saved_as_any_other(
+    tiny: Tiny, tmp_path: Path, poison: Poison, name: str, factor: float
+) -> None:
+    poison.factors = {19: factor}
+    every = {"train__eval_every_steps": 20, "checkpoint__every_steps": 20}
+    config = tiny(train__steps=21, watch__on_nan="go_on", watch__on_spike="go_on", **every)
+    assert train(config, tmp_path) == "finished"
+    assert name in events(tmp_path)
+    assert [r["step"] for r in records(tmp_path, "metrics") if "eval/loss" in r["values"]] == [20]
+    assert [r["step"] for r in records(tmp_path, "checkpoint") if r["status"] == "verified"] == [20, 21]
+
+
 def said(run_dir: Path, name: str) -> str:
     return next(r["text"] for r in records(run_dir, "event") if r["name"] == name)
