@@ -50,3 +50,18 @@ def test_expert_that_dies_raises_an_alarm_on_the_open_page(page, run):
     run.events.create(step=12, time=datetime.now(UTC), name="expert_died", text="No token: expert 0.", data=data)
     publish(run.pk, {"events"})
     expect(page.get_by_role("alert")).to_have_text("Since step 12: No token: expert 0.")
+
+
+def test_router_out_of_view_is_not_asked_about(run, start, log_router, log_metrics, page_of, operator):
+    start(run)
+    log_router(run, {10: [[384, 384] * 4] * 4})
+    log_metrics(run, 1, loss=[(1, 2.0), (2, 1.0)])
+    page = page_of(operator)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"/runs/{run.pk}")
+    expect(page.locator('[data-chart="loss"] path.js-line').first).to_be_visible()
+    publish(run.pk, {"metrics", "router"})
+    with page.expect_response(lambda answer: "/charts?" in answer.url):
+        publish(run.pk, {"metrics", "router"})
+    assert not [url for url in asked if "/router" in url]

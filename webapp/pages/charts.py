@@ -3,16 +3,15 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from webapp.metrics import figures, selectors
 from webapp.metrics.export import FORMATS
+from webapp.pages.board import board_of
 from webapp.pages.marks import marks_of
 from webapp.pages.runs import get_run
-from webapp.preferences.selectors import pinned_charts
 from webapp.runs.models import Run
 from webapp.streaming import stream
 
@@ -22,18 +21,7 @@ _MOST_CHARTS = 60
 @require_GET
 def chart_board(request: HttpRequest, run_id: int) -> HttpResponse:
     """Every chart that can be drawn, and which of them this user pinned."""
-    run = get_run(run_id)
-    keys = selectors.list_keys(run)
-    pins = pinned_charts(request.user, run)
-    return as_json(
-        {
-            "charts": [asdict(chart) for chart in figures.charts_of(keys)],
-            "pins": [chart.id for chart in figures.CHARTS] if pins is None else pins,
-            "num_keys": len(keys),
-            "tokens_per_step": run.tokens_per_step,
-            "started": run.started_at.timestamp() if run.started_at else 0.0,
-        }
-    )
+    return as_json(board_of(request.user, get_run(run_id)))
 
 
 @require_GET

@@ -123,11 +123,15 @@ hub = Hub()
 
 @login_not_required
 async def stream(request: HttpRequest) -> HttpResponse:
-    """GET /live, or /live?run=42 for one run; needs a login, holds no database connection."""
+    """GET /live, or /live?run=42 for one run; needs a login, holds no database connection.
+
+    `since` is the place a page was made at; the last event it heard, which the browser names by itself, counts more.
+    """
     if not await _is_known(request):
         return HttpResponse("Log in to watch.", status=401)
     text = request.GET.get("run", "")
-    events = _events(int(text) if text.isdecimal() else None, request.headers.get("Last-Event-ID", ""))
+    place = request.headers.get("Last-Event-ID") or request.GET.get("since", "")
+    events = _events(int(text) if text.isdecimal() else None, place)
     answer = StreamingHttpResponse(events, content_type="text/event-stream")
     answer["Cache-Control"] = "no-store"
     answer["X-Accel-Buffering"] = "no"

@@ -1,4 +1,4 @@
-"""What the run's page shows of its router, as JSON: heat maps, balance by layer, sums, dead experts."""
+"""What the run's page shows of its router, as JSON: heat maps, balance by layer, sums."""
 
 from dataclasses import asdict
 
@@ -15,9 +15,8 @@ def router_now(request: HttpRequest, run_id: int) -> HttpResponse:
     """Loads and balance at ?step=N, by default the newest; over time of ?layer=N, by default the worst one."""
     run = get_run(run_id)
     state = selectors.read_router(run, number(request, "step"))
-    dead = [{"step": event.step, "text": event.text} for event in routing.dead_experts(run)]
     if state is None:
-        return as_json({"step": None, "dead": dead})
+        return as_json({"step": None})
     balance = routing.balance_of(state)
     worst = max(balance, key=lambda row: row.violation).layer
     layer = number(request, "layer")
@@ -35,7 +34,6 @@ def router_now(request: HttpRequest, run_id: int) -> HttpResponse:
             "skip_share": state.skip_share,
             "tokens": sum(state.layers[0]) + state.skipped[0],
             "shortfall": routing.shortfall(state, routing.expected_tokens(run, state)),
-            "dead": dead,
             "load": figures.load_figure(state.layers),
             "layer_load": figures.layer_figure(steps, loads),
         }

@@ -11,9 +11,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from webapp.checkpoints.selectors import list_checkpoints
 from webapp.metrics.export import FORMATS
-from webapp.metrics.routing import MEASURES
+from webapp.metrics.routing import MEASURES, dead_experts
 from webapp.pages.access import require_operator
+from webapp.pages.board import board_of
 from webapp.pages.forms import RunForm, build_form
+from webapp.pages.live import hub
 from webapp.pages.summary import summarise
 from webapp.runs import selectors, services, states
 from webapp.runs.models import Priority, Run
@@ -56,8 +58,12 @@ def plan_run(request: HttpRequest) -> HttpResponse:
 @require_GET
 def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run, live."""
+    place = hub.place  # before the first row is read: the page is told of whatever comes after
     run = get_run(run_id)
     context = _head_context(request, run) | {
+        "place": place,
+        "board": board_of(request.user, run),
+        "dead": dead_experts(run),
         "checkpoints": list_checkpoints(run),
         "events": selectors.timeline(run),
         "measures": MEASURES,
@@ -75,6 +81,7 @@ def run_fragment(request: HttpRequest, run_id: int, part: str) -> HttpResponse:
     run = get_run(run_id)
     contexts: dict[str, Any] = {
         "head": lambda: _head_context(request, run),
+        "alert": lambda: {"dead": dead_experts(run)},
         "checkpoints": lambda: {**_head_context(request, run), "checkpoints": list_checkpoints(run)},
         "timeline": lambda: {"run": run, "events": selectors.timeline(run)},
     }

@@ -83,6 +83,25 @@ def test_page_that_comes_back_is_told_what_it_missed_and_no_more(operator, setti
     assert asyncio.run(listen()) == (1, {"run": 7, "topics": ["logs"]})
 
 
+def test_new_page_is_told_only_what_came_after_it_was_made(operator, settings):
+    async def listen() -> tuple[str, dict]:
+        client = AsyncClient()
+        await client.aforce_login(operator)
+        other = aiter((await client.get("/live")).streaming_content)
+        while (await read_notice(other)).get("topics") != ["all"]:
+            pass
+        publish(settings, 7, "logs")
+        place = await place_of_next(other)
+        fresh = aiter((await client.get(f"/live?run=7&since={place}")).streaming_content)
+        first = (await anext(fresh)).decode()
+        publish(settings, 7, "metrics")
+        return first, await read_notice(fresh)
+
+    first, second = asyncio.run(listen())
+    assert "event: beat" in first
+    assert second == {"run": 7, "topics": ["metrics"]}
+
+
 @pytest.mark.parametrize("place", ["", "x", "0-0", "another-5", "-", "--1"])
 def test_page_that_heard_another_server_reads_everything(place):
     assert not Hub().tell_missed(Listener(None), place)

@@ -9,7 +9,7 @@ from webapp.metrics.routing import MEASURES
 
 def test_before_the_first_record_there_is_no_step_and_no_fault(run, operator, browser_of):
     client = browser_of(operator)
-    assert client.get(f"/runs/{run.pk}/router").json() == {"step": None, "dead": []}
+    assert client.get(f"/runs/{run.pk}/router").json() == {"step": None}
     assert client.get(f"/runs/{run.pk}/router/history").json()["figure"]["data"] == []
 
 
@@ -29,7 +29,7 @@ def test_missing_tokens_are_said(run, start, log_router, operator, browser_of):
 
 def test_dead_expert_is_told_with_its_step(run, operator, browser_of):
     run.events.create(step=7, time=datetime.now(UTC), name="expert_died", text="No token.", data={"experts": [[0, 1]]})
-    assert browser_of(operator).get(f"/runs/{run.pk}/router").json()["dead"] == [{"step": 7, "text": "No token."}]
+    assert "Since step 7: No token." in browser_of(operator).get(f"/runs/{run.pk}/parts/alert").text
 
 
 @pytest.mark.parametrize("measure", [*MEASURES, "", "no such"])

@@ -43,7 +43,7 @@ export class ChartCard {
   redraw() { return this.figure && this.draw(this.figure, this.view); }
 
   close() {
-    Plotly.purge(this.plot);
+    window.Plotly?.purge(this.plot);
     this.article.replaceChildren();
   }
 
@@ -67,7 +67,7 @@ export class ChartCard {
   full(wanted = !this.article.classList.contains("full")) {
     this.article.classList.toggle("full", wanted);
     this.press("full", wanted);
-    Plotly.Plots.resize(this.plot);
+    if (this.figure) Plotly.Plots.resize(this.plot);
   }
 
   values() {

@@ -1,9 +1,11 @@
 // Draw the charts near the view and no others: one request for all of them, one zoom, one cross-hair.
 import { ChartCard } from "./chart_card.js";
+import { loadPlotly } from "./plot.js";
 
 const NEAR = "300px";
 const POINTS_A_PIXEL = 1.5;
-const MOST_AT_ONCE = 60;
+const FIRST_BATCH = 4;
+const MOST_AT_ONCE = 32;
 
 export class ChartGrid {
   /**
@@ -11,7 +13,7 @@ export class ChartGrid {
    * Set `x`, `smoothing` and `marks` at will, then call `refresh`.
    */
   constructor(ask) {
-    Object.assign(this, { ask, x: "step", smoothing: 0, marks: [], range: null });
+    Object.assign(this, { ask, x: "step", smoothing: 0, marks: [], range: null, turn: 0, turns: new WeakMap() });
     this.cards = new Map();
     this.visible = new Set();
     this.observer = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: NEAR });
@@ -30,8 +32,18 @@ export class ChartGrid {
   /** The card of a placeholder, if it is near the view. */
   card(article) { return this.cards.get(article); }
 
+  /** Few charts first, then more and more at once: the server reads the next ones while these are drawn. */
   async refresh(articles = [...this.visible]) {
-    for (let at = 0; at < articles.length; at += MOST_AT_ONCE) await this.#read(articles.slice(at, at + MOST_AT_ONCE));
+    const turn = ++this.turn;
+    for (const article of articles) this.turns.set(article, turn);
+    const batches = batchesOf(articles);
+    let next = this.#ask(batches[0]);
+    for (const [number, batch] of batches.entries()) {
+      const figures = await next;
+      next = this.#ask(batches[number + 1]);
+      // Asked for again meanwhile, a chart waits for the newer answer.
+      for (const article of batch) if (this.turns.get(article) === turn) await this.#draw(article, figures);
+    }
   }
 
   redraw() { return Promise.all([...this.visible].map((article) => this.cards.get(article).redraw())); }
@@ -43,6 +55,15 @@ export class ChartGrid {
     return this.refresh();
   }
 
+  /** Figures by id, and the view they were asked for. A promise that may fail before anybody waits for it. */
+  #ask(articles) {
+    if (!articles) return null;
+    const answer = this.#read(articles);
+    answer.catch(() => {});
+    loadPlotly().catch(() => {});
+    return answer;
+  }
+
   async #read(articles) {
     const width = Math.max(...articles.map((article) => article.clientWidth));
     const query = new URLSearchParams({ x: this.x, smoothing: this.smoothing, points: Math.ceil(width * POINTS_A_PIXEL) });
@@ -51,14 +72,16 @@ export class ChartGrid {
       query.set("to", this.range[1]);
     }
     const view = { range: this.range, revision: `${this.x} ${this.range}` };
-    const figures = await this.ask(articles.map((article) => article.dataset.chart), query);
-    for (const article of articles) {
-      const figure = figures[article.dataset.chart];
-      const card = this.cards.get(article);
-      if (!figure || !card) continue;
-      await card.draw(figure, { ...view, marks: this.marks });
-      this.#listen(card);
-    }
+    return { figures: await this.ask(articles.map((article) => article.dataset.chart), query), view };
+  }
+
+  async #draw(article, { figures, view }) {
+    const figure = figures[article.dataset.chart];
+    const card = this.cards.get(article);
+    if (!figure || !card) return;
+    await card.draw(figure, { ...view, marks: this.marks });
+    this.#listen(card);
+    await painted();
   }
 
   #listen({ plot }) {
@@ -109,3 +132,14 @@ export class ChartGrid {
     for (const [article, card] of this.cards) if (article.classList.contains("full")) card.full(false);
   }
 }
+
+function batchesOf(articles) {
+  const batches = [];
+  for (let at = 0, size = FIRST_BATCH; at < articles.length; at += size, size = Math.min(MOST_AT_ONCE, 2 * size)) {
+    batches.push(articles.slice(at, at + size));
+  }
+  return batches;
+}
+
+/** Let the browser show what was drawn, and answer whoever clicks. */
+const painted = () => new Promise((done) => { setTimeout(done); });

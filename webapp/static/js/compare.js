@@ -1,7 +1,7 @@
 // The compare page: reads the charts in view, hides and groups runs, and keeps all that was chosen in the address.
 import { follow, read } from "./live.js";
 import { drawSweep } from "./parallel.js";
-import { dashOf, draw as drawFigure } from "./plot.js";
+import { dashOf, draw as drawFigure, loadPlotly } from "./plot.js";
 
 const REST_MS = 2000;
 const { runs, url, live } = document.body.dataset;
@@ -33,7 +33,9 @@ async function refresh(charts = [...visible]) {
   if (!charts.length) return;
   const turn = ++asked;
   for (const chart of charts) chart.turn = turn;
-  const figures = await read(`${url}?${chosen(charts)}`);
+  const answer = read(`${url}?${chosen(charts)}`);
+  loadPlotly().catch(console.warn);
+  const figures = await answer;
   const current = charts.filter((chart) => chart.turn === turn);
   await Promise.all(current.map((chart) => draw(chart, figures[chart.dataset.key])));
 }

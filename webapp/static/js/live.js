@@ -36,28 +36,33 @@ export function follow(runId, refresh) {
     schedule();
   };
 
-  listen(runId ? `/live?run=${runId}` : "/live", tell);
+  listen(new URLSearchParams(runId ? { run: runId } : {}), document.body.dataset.place ?? "", tell);
   document.addEventListener("visibilitychange", () => schedule());
   return tell;
 }
 
-/** Keep a stream open. The browser reconnects by itself and says what it heard last; silence is our own business. */
-function listen(url, tell) {
+/**
+ * Keep a stream open, from `place` on: where the page was made, or what was heard last. The browser reconnects by itself
+ * and says so; silence is our own business.
+ */
+function listen(query, place, tell) {
   const stale = document.getElementById("stale");
-  const source = new EventSource(url);
+  query.set("since", place);
+  const source = new EventSource(`/live?${query}`);
   let silence = null;
   const alive = () => {
     stale.hidden = true;
     clearTimeout(silence);
     silence = setTimeout(() => {
       source.close();
-      listen(url, tell);
+      listen(query, place, tell);
     }, SILENCE_MS);
   };
   alive();
   source.addEventListener("beat", alive);
   source.addEventListener("notice", (event) => {
     alive();
+    place = event.lastEventId;
     tell(JSON.parse(event.data).topics ?? ["all"]);
   });
   source.addEventListener("error", () => {

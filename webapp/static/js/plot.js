@@ -10,11 +10,30 @@ const MARKS = {
   incident: { tone: "--bad", sign: "!", y: 1, top: 1 },
 };
 
-export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+let palette = new Map();
+document.addEventListener("theme", () => { palette = new Map(); });
+
+/** A colour of the theme; to ask the browser for each would have it work out the page's style anew each time. */
+export function color(name) {
+  if (!palette.has(name)) palette.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());
+  return palette.get(name);
+}
+
+let library = null;
+
+/** Run the library of charts: so large that the server should be at work meanwhile, so call it when figures are asked for. */
+export function loadPlotly() {
+  library ??= new Promise((onload, onerror) => {
+    const { href: src } = document.getElementById("plotly");
+    document.head.append(Object.assign(document.createElement("script"), { src, onload, onerror }));
+  });
+  return library;
+}
 
 /** Draw into the card's plot. Options: isLog, range (of x), spread (of y), marks ({x, kind, text}), revision. */
 export async function draw(card, figure, options = {}) {
   const plot = card.querySelector(".plot");
+  await loadPlotly();
   card.querySelector(".waiting").hidden = figure.data.length > 0;
   await Plotly.react(plot, figure.data.map((trace) => dressTrace(trace, figure, options)), dressLayout(figure, options), CONFIG);
   return plot;
@@ -55,18 +74,19 @@ function liftedBand(values, figure) {
 
 function dressLayout({ layout, data }, { isLog = false, range = null, spread = null, marks = [], revision = 1 }) {
   const axis = {
-    gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--line-2"), automargin: true,
+    gridcolor: color("--line"), zerolinecolor: color("--line"), linecolor: color("--line-2"),
     tickfont: { size: 11 }, title: { font: { size: 11 } },
   };
   const dressed = {
     ...layout,
-    margin: { l: 46, r: 14, t: layout.showlegend ? 26 : 16, b: 30 },
+    margin: { l: 46, r: 18, t: layout.showlegend ? 26 : 16, b: 30 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: color("--font"), size: 12, color: color("--ink-2") },
     hoverlabel: { bgcolor: color("--sheet"), bordercolor: color("--line-2"), font: { color: color("--ink"), size: 12 } },
     legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
-    xaxis: { ...axis, ...layout.xaxis, title: { ...axis.title, ...layout.xaxis?.title } },
-    yaxis: { ...axis, exponentformat: "e", ...layout.yaxis, title: { ...axis.title, ...layout.yaxis?.title } },
+    // A margin that is found by measuring draws a chart twice; without a title the one above is enough.
+    xaxis: { ...axis, automargin: Boolean(layout.xaxis?.title), ...layout.xaxis, title: { ...axis.title, ...layout.xaxis?.title } },
+    yaxis: { ...axis, automargin: true, exponentformat: "e", ...layout.yaxis, title: { ...axis.title, ...layout.yaxis?.title } },
     uirevision: revision,
   };
   if (isLog) Object.assign(dressed.yaxis, { type: "log", rangemode: "normal", tickformat: "", range: undefined });

@@ -1,4 +1,4 @@
-// The router's section: heat maps of expert load, balance by layer, the run's history played back, and the dead.
+// The router's section: heat maps of expert load, balance by layer, the run's history played back.
 import { BalanceTable } from "./balance.js";
 import { read } from "./live.js";
 import { draw } from "./plot.js";
@@ -25,10 +25,11 @@ export class RouterView {
     this.observer.observe(element("router"));
   }
 
-  /** Read again: all of it in view, else only whether an expert died. */
+  /** Read again, if it is in view; else when it comes there. */
   async refresh() {
+    if (!this.isVisible) return;
     await this.#readNow();
-    if (this.isVisible) await this.#readHistory();
+    await this.#readHistory();
   }
 
   /** Step through the history from its start, or stop doing so. */
@@ -69,7 +70,6 @@ export class RouterView {
     if (layer) query.set("layer", layer);
     if (!this.isLatest) query.set("step", this.steps[this.slider.value]);
     this.answer = await read(`${this.url}/router?${query}`);
-    this.#warn(this.answer.dead);
     if (this.answer.step === null) return;
     this.steps = this.answer.steps;
     this.slider.max = this.steps.length - 1;
@@ -77,21 +77,13 @@ export class RouterView {
     if (this.isLatest) this.slider.value = this.slider.max;
     this.#say();
     this.table.show(this.answer.balance, this.answer.layer);
-    if (this.isVisible) await this.#draw();
+    await this.#draw();
   }
 
   async #readHistory() {
     this.history = await read(`${this.url}/router/history?measure=${element("measure").value}`);
     element("measure-unit").textContent = this.history.unit;
     await draw(element("balance-history"), this.history.figure);
-  }
-
-  #warn(dead) {
-    const alert = element("expert-alert");
-    const text = dead.map((event) => `Since step ${event.step.toLocaleString("en")}: ${event.text}`).join(" ");
-    // Said once: a screen reader would read it out again with every record.
-    if (alert.textContent !== text) alert.textContent = text;
-    alert.hidden = !text;
   }
 
   #say() {

@@ -9,6 +9,10 @@ const charts = new RunCharts(url);
 const router = new RouterView(url);
 const log = new LogView(url);
 
+// The page came with its parts; the rest it reads now, and what changed since it was made the stream tells.
+charts.readMarks().catch(console.warn);
+log.refresh().catch(console.warn);
+
 follow(run, async (topics) => {
   const has = (...names) => topics.has("all") || names.some((name) => topics.has(name));
   const parts = [...document.querySelectorAll("[data-part]")].filter((part) => has(...part.dataset.topics.split(" ")));
@@ -16,7 +20,7 @@ follow(run, async (topics) => {
     has("metrics") && charts.refresh(),
     ...parts.map(async (part) => replace(part, await read(`${url}/parts/${part.dataset.part}`, { as: "text" }))),
     has("events", "checkpoints") && charts.readMarks(),
-    has("router", "events") && router.refresh(),
+    has("router") && router.refresh(),
     has("logs") && log.refresh(),
   ]);
 });

@@ -13,7 +13,7 @@ export class RunCharts {
     this.grid = new ChartGrid((ids, query) => this.#ask(ids, query));
     this.board = new ChartBoard(element("chart-board"), this.grid, (charts) => this.#keep("", { charts }));
     this.#listen();
-    this.#readBoard().catch(console.warn);
+    this.#show(JSON.parse(element("board").textContent));
   }
 
   refresh() { return this.grid.refresh(); }
@@ -23,8 +23,9 @@ export class RunCharts {
     this.#placeMarks();
   }
 
-  async #readBoard() {
-    const { charts, pins, num_keys, tokens_per_step, started } = await read(`${this.url}/board`);
+  async #readBoard() { this.#show(await read(`${this.url}/board`)); }
+
+  #show({ charts, pins, num_keys, tokens_per_step, started }) {
     Object.assign(this, { numKeys: num_keys, tokensPerStep: tokens_per_step, started });
     this.board.show(charts, pins);
   }
@@ -38,6 +39,7 @@ export class RunCharts {
 
   #placeMarks() {
     const isWanted = element("chart-marks").checked;
+    if (!this.marks.length && !this.grid.marks.length) return null;
     this.grid.marks = isWanted ? this.marks.map((mark) => ({ ...mark, x: this.#placeOf(mark) })) : [];
     for (const card of this.grid.cards.values()) if (card.view) card.view.marks = this.grid.marks;
     return this.grid.redraw();
