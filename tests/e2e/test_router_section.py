@@ -57,6 +57,7 @@ def test_router_out_of_view_is_not_asked_about(run, start, log_router, log_metri
     log_router(run, {10: [[384, 384] * 4] * 4})
     log_metrics(run, 1, loss=[(1, 2.0), (2, 1.0)])
     page = page_of(operator)
+    page.set_viewport_size({"width": 1280, "height": 400})
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"/runs/{run.pk}")
