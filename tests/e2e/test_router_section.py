@@ -65,4 +65,4 @@ def test_router_out_of_view_is_not_asked_about(run, start, log_router, log_metri
     publish(run.pk, {"metrics", "router"})
     with page.expect_response(lambda answer: "/charts?" in answer.url):
         publish(run.pk, {"metrics", "router"})
-    assert not [url for url in asked if "/router" in url]
+    assert not [url for url in asked if f"/runs/{run.pk}/router" in url]
