@@ -2,11 +2,13 @@
 
 from django.contrib.auth import views as auth
 from django.urls import path
+from django.views.generic import RedirectView
 
 from webapp.pages import account, charts, compare, fleet, forks, live, preferences, router, run_list, runs
 
 urlpatterns = [
     path("", run_list.run_list, name="runs"),
+    path("runs", RedirectView.as_view(pattern_name="runs", query_string=True)),
     path("runs/act", run_list.act_on_runs, name="act-on-runs"),
     path("compare", compare.compare, name="compare"),
     path("compare/figures", compare.compare_figures, name="compare-figures"),

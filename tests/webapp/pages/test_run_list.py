@@ -120,3 +120,8 @@ def test_selected_runs_are_tagged_once_and_too_long_a_tag_is_refused(operator, m
 @pytest.mark.parametrize("body", [{}, {"action": "stop"}, {"action": "delete", "runs": ["1"]}, {"runs": ["x"]}])
 def test_nothing_chosen_is_said(operator, browser_of, body):
     assert b"Choose one or more runs" in browser_of(operator).post("/runs/act", body, follow=True).content
+
+
+def test_address_above_a_run_leads_to_the_list_and_keeps_the_query(operator, browser_of):
+    answer = browser_of(operator).get("/runs?q=state:failed")
+    assert (answer.status_code, answer["Location"]) == (302, "/?q=state:failed")
