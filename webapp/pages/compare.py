@@ -67,7 +67,8 @@ def compare_figures(request: HttpRequest) -> HttpResponse:
         for curve in read_curves(run, keys, max_points=max(200, min(2000, _POINTS // len(shown)))):
             if curve.steps:
                 x = _x(request.GET.get("x", "step"), run, curve)
-                tracks[curve.key].append((run, Track(label, runs.index(run), x, curve.values)))
+                track = Track(label, runs.index(run), x, curve.values, curve.min, curve.max)
+                tracks[curve.key].append((run, track))
     weight = smoothing(request, _MOST_SMOOTHING)
     if group in comparison.group_names(runs):
         names = list(dict.fromkeys(comparison.group_of(run, group) for run in runs))

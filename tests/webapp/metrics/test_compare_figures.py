@@ -36,6 +36,25 @@ def test_band_reaches_from_the_least_to_the_greatest():
     assert figure["data"][0]["y"] == [3.0, 5.0, 4.0, 1.0]
 
 
+def test_spike_within_a_bucket_is_on_the_line_and_in_the_band():
+    track = Track("a", 0, [10, 20, 30], [1.0, 1.5, 1.0], [0.5, 1.0, 1.0], [1.0, 9.0, 1.0])
+    (drawn,) = overlay_figure([track])["data"]
+    assert [*zip(drawn["x"], drawn["y"], strict=True)] == [(10, 0.5), (10, 1.0), (20, 1.0), (20, 9.0), (30, 1.0)]
+    assert overlay_figure([track], smoothing=0.9)["data"][0]["y"] == drawn["y"]
+    assert max(group_figure({"g": [track]}, smoothing=0.9)["data"][0]["y"]) == 9.0
+
+
+def test_spike_between_the_places_of_the_grid_is_in_the_band():
+    track = Track("a", 0, range(10_000), [float(step == 4567) for step in range(10_000)])
+    figure = group_figure({"g": [track]})
+    assert max(figure["data"][0]["y"]) == 1.0
+
+
+def test_line_ends_with_the_newest_value():
+    (drawn,) = overlay_figure([Track("a", 0, [10, 20], [1.0, 2.0], [1.0, 0.0], [1.0, 7.0])])["data"]
+    assert drawn["y"] == [1.0, 0.0, 7.0, 2.0]
+
+
 def test_values_that_are_no_numbers_are_left_out_of_means():
     figure = group_figure(
         {"g": [Track("a", 0, [1, 2, 3], [1.0, math.nan, 3.0])], "none": [Track("b", 1, [1], [math.inf])]}
