@@ -12,7 +12,7 @@ MOST_GRID_POINTS = 500
 
 @dataclass(frozen=True)
 class Track:
-    """A run's values over x, and the least and the greatest of each bucket; `index` is its colour, wherever it is drawn."""
+    """A run's values over x with the extremes of each bucket; `index` is its colour, wherever it is drawn."""
 
     label: str
     index: int
