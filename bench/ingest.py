@@ -54,13 +54,14 @@ def _write_journal(run_dir: Path) -> int:
 
 def _ship(run, runs_dir: Path, points: int) -> float:
     from webapp.runs.models import Attempt
-    from workers.launcher import Place
+    from workers.launchers.place import Place
+    from workers.launchers.processes import Processes
     from workers.shipper import Shipper
 
     _empty(run)
     attempt = Attempt.objects.get(run=run)
     start = time.perf_counter()
-    Shipper("bench", runs_dir).ship(Place(runs_dir / str(run.pk), 1, 0), attempt, is_over=False)
+    Shipper("bench", Processes(runs_dir)).ship(Place(runs_dir / str(run.pk), 1, 0), attempt, is_over=False)
     seconds = time.perf_counter() - start
     assert _count() == points, "every point once"
     return points / seconds

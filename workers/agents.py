@@ -9,6 +9,7 @@ from django.conf import settings
 
 from webapp import messages
 from workers.janitor import sweep
+from workers.launchers.processes import Processes
 from workers.loop import Loop
 from workers.node import Agent
 from workers.shipper import Shipper
@@ -29,8 +30,9 @@ def start(sender: Any, **_: object) -> None:
     global _agent
     if messages.node_queue(settings.NODE_NAME) not in sender.app.amqp.queues.consume_from:
         return
-    _agent = Agent(settings.NODE_NAME, settings.RUNS_DIR)
-    shipper = Shipper(settings.NODE_NAME, settings.RUNS_DIR)
+    launcher = Processes(settings.RUNS_DIR)
+    _agent = Agent(settings.NODE_NAME, launcher)
+    shipper = Shipper(settings.NODE_NAME, launcher)
     _loops[:] = [
         Loop("node agent", _agent.tick, 0.5),
         Loop("shipper", shipper.tick, 0.15),

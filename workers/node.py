@@ -3,7 +3,6 @@
 import logging
 import signal
 import time
-from pathlib import Path
 
 import psutil
 from django.conf import settings
@@ -13,8 +12,9 @@ from webapp.metrics.selectors import last_words
 from webapp.runs import services
 from webapp.runs.models import Placement, RunState
 from webapp.runs.selectors import node_placements
-from workers import launcher
-from workers.launcher import LaunchError, Place, Trainer, place_of
+from workers.launchers.command import beginning
+from workers.launchers.interface import Launcher, LaunchError, Trainer
+from workers.launchers.place import Place, never_began, place_of
 from workers.telemetry import find_gpus
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ _SECONDS_FROM_TERM_TO_KILL = 10.0
 class Agent:
     """Looks at the rows and makes this machine follow them; keeps nothing that the rows and files do not hold."""
 
-    def __init__(self, name: str, runs_dir: Path) -> None:
-        self.name, self.runs_dir = name, runs_dir
+    def __init__(self, name: str, launcher: Launcher) -> None:
+        self.name, self.runs_dir, self.launcher = name, launcher.runs_dir, launcher
         self.is_leaving = False
         self.is_busy = False
         self._heard_at = 0.0
@@ -69,11 +69,11 @@ class Agent:
 
     def _follow(self, placement: Placement) -> None:
         place = place_of(placement, self.runs_dir)
-        trainer = launcher.find(place)
+        trainer = self.launcher.find(place)
         if placement.started_at is None:
             self._begin(placement, place)
         elif trainer is None:
-            if launcher.never_began(placement):
+            if never_began(placement):
                 services.placement_exited(placement, exit_code=-int(signal.SIGKILL), last_words="it never started")
         elif trainer.is_alive:
             self._alive[placement.pk] = trainer
@@ -94,8 +94,8 @@ class Agent:
         if not services.placement_started(placement):
             return
         try:
-            flags = launcher.beginning(placement, self.runs_dir)
-            launcher.start(place, run.config, first_node=_first_node(placement), flags=flags)
+            flags = beginning(placement, self.runs_dir)
+            self.launcher.start(place, run.config, first_node=_first_node(placement), flags=flags)
         except LaunchError as error:
             services.fail_run(run, str(error))
 
@@ -123,8 +123,8 @@ class Agent:
         """Kill trainers of attempts that ended while this node was not heard of; they must not write on."""
         open_placements = Placement.objects.filter(ended_at=None).select_related("attempt")
         ours = {place_of(placement, self.runs_dir) for placement in open_placements}
-        for place in launcher.running():
-            if place.run_dir.parent == self.runs_dir and place not in ours and (trainer := launcher.find(place)):
+        for trainer in self.launcher.alive():
+            if (place := trainer.place) not in ours:
                 log.warning("kills a trainer of run %s whose attempt %s ended", place.run_dir.name, place.attempt)
                 trainer.kill(signal.SIGKILL)
 

@@ -13,8 +13,8 @@ from webapp.ingest.services import Take, take_output, take_records
 from webapp.runs import services as runs
 from webapp.runs import states
 from webapp.runs.models import Attempt, Placement
-from workers import launcher
-from workers.launcher import Place, place_of
+from workers.launchers.interface import Launcher
+from workers.launchers.place import Place, never_began, place_of
 from zaya_model.journal import journal_path
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 class Shipper:
     """Follows the files of what was started on this node, until all they will ever hold is in Postgres."""
 
-    def __init__(self, node_name: str, runs_dir: Path) -> None:
-        self.node_name, self.runs_dir = node_name, runs_dir
+    def __init__(self, node_name: str, launcher: Launcher) -> None:
+        self.node_name, self.runs_dir, self.launcher = node_name, launcher.runs_dir, launcher
         self._read_up_to: dict[Path, int] = {}
         self._unreadable: set[Place] = set()
 
@@ -36,7 +36,7 @@ class Shipper:
             attempt = placement.attempt
             place = place_of(placement, self.runs_dir)
             # Asked before reading: what a dead trainer wrote is all there.
-            is_over = has_ended(place, placement)
+            is_over = has_ended(self.launcher, place, placement)
             try:
                 self.ship(place, attempt, is_over=is_over)
             except OSError as error:
@@ -89,9 +89,9 @@ class Shipper:
         return has_taken
 
 
-def has_ended(place: Place, placement: Placement) -> bool:
+def has_ended(launcher: Launcher, place: Place, placement: Placement) -> bool:
     """Whether the trainer is gone, or was claimed long ago and never came to be."""
     trainer = launcher.find(place)
     if trainer is None:
-        return launcher.never_began(placement)
+        return never_began(placement)
     return not trainer.is_alive

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.stack import ROOT, Stack, wait_for
-from workers import launcher
+from workers.launchers.processes import running
 
 pytestmark = pytest.mark.multirank
 OFTEN = {"train__micro_batch_size": 2, "checkpoint__every_steps": 5}
@@ -44,7 +44,7 @@ def another_node(stack: Stack, name: str) -> Iterator[subprocess.Popen]:
 
 
 def processes_of(stack: Stack, run: int) -> list[psutil.Process]:
-    places = launcher.running()
+    places = running()
     return [psutil.Process(pid) for place in places if place.run_dir == stack.run_dir(run) for pid in places[place]]
 
 

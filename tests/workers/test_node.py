@@ -11,7 +11,10 @@ from tests.stack import wait_for
 from webapp.fleet.models import Node
 from webapp.runs.models import Placement, RunState
 from webapp.runs.services import lose_node, request_stop
-from workers import launcher, node, scheduler
+from workers import node, scheduler
+from workers.launchers import processes
+from workers.launchers.place import place_of
+from workers.launchers.processes import Processes, ProcessTrainer, find, running
 from workers.node import Agent
 from workers.shipper import Shipper
 
@@ -35,7 +38,7 @@ def trainer_is(monkeypatch):
     """Have another program in the trainer's stead."""
 
     def use(*words: str) -> None:
-        monkeypatch.setattr(launcher, "command", lambda *_, **__: list(words))
+        monkeypatch.setattr(processes, "command", lambda *_, **__: list(words))
 
     return use
 
@@ -48,7 +51,7 @@ def small_trainer(monkeypatch):
         def words(place, *_, **__) -> list[str]:
             return [sys.executable, "-c", TRAINER, str(place.run_dir), str(place.attempt), str(seconds)]
 
-        monkeypatch.setattr(launcher, "command", words)
+        monkeypatch.setattr(processes, "command", words)
 
     return use
 
@@ -56,18 +59,17 @@ def small_trainer(monkeypatch):
 @pytest.fixture
 def agent(db, tmp_path):
     """The agent of a node that has just started."""
-    agent = Agent("test-node", tmp_path)
+    agent = Agent("test-node", Processes(tmp_path))
     agent.tick()
     yield agent
-    for place in launcher.running():
-        if place.run_dir.parent == tmp_path:
-            launcher.find(place).kill(signal.SIGKILL)
+    for trainer in agent.launcher.alive():
+        trainer.kill(signal.SIGKILL)
 
 
 @pytest.fixture
 def live(agent):
     """Let scheduler, agent and shipper look until the run is in one of these states."""
-    shipper = Shipper(agent.name, agent.runs_dir)
+    shipper = Shipper(agent.name, agent.launcher)
 
     def look_until(run, *states: RunState, by: Agent = agent) -> str:
         def look() -> bool:
@@ -83,8 +85,8 @@ def live(agent):
     return look_until
 
 
-def trainer_of(run, agent) -> launcher.Trainer:
-    return launcher.find(node.place_of(run.attempts.last().placements.get(), agent.runs_dir))
+def trainer_of(run, agent) -> ProcessTrainer:
+    return find(place_of(run.attempts.last().placements.get(), agent.runs_dir))
 
 
 def test_queued_run_is_trained_and_ends_with_all_it_wrote(run, agent, live, small_trainer):
@@ -97,10 +99,10 @@ def test_queued_run_is_trained_and_ends_with_all_it_wrote(run, agent, live, smal
 def test_agent_that_died_finds_its_trainer_again_and_starts_no_second_one(run, agent, live, small_trainer):
     small_trainer(60.0)
     live(run, RunState.RUNNING)
-    before = launcher.running()
-    successor = Agent(agent.name, agent.runs_dir)
+    before = running()
+    successor = Agent(agent.name, Processes(agent.runs_dir))
     successor.tick()
-    assert launcher.running() == before
+    assert running() == before
     request_stop(run, actor=run.owner)
     assert live(run, RunState.STOPPED, by=successor) == "Is over."
 
@@ -162,7 +164,7 @@ def test_trainer_whose_node_was_given_up_is_killed_by(who, run, agent, live, sma
     live(run, RunState.RUNNING)
     trainer = trainer_of(run, agent)
     lose_node(Node.objects.get())
-    (agent if who == "the same agent" else Agent(agent.name, agent.runs_dir)).tick()
+    (agent if who == "the same agent" else Agent(agent.name, Processes(agent.runs_dir))).tick()
     wait_for(lambda: not trainer.is_alive, "the trainer to be gone")
 
 

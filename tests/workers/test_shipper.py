@@ -13,7 +13,8 @@ from webapp.metrics.models import IngestCursor
 from webapp.runs import states
 from webapp.runs.models import Attempt
 from webapp.runs.services import allocate, lose_node
-from workers.launcher import Place
+from workers.launchers.place import Place
+from workers.launchers.processes import Processes
 from workers.shipper import Shipper
 from zaya_model.journal import Journal, journal_path
 
@@ -36,7 +37,7 @@ def journal(place):
 @pytest.fixture
 def ship(place, run):
     def ship_all(*, is_over: bool = False) -> None:
-        Shipper("test-node", place.run_dir.parent).ship(place, Attempt.objects.get(run=run), is_over=is_over)
+        Shipper("test-node", Processes(place.run_dir.parent)).ship(place, Attempt.objects.get(run=run), is_over=is_over)
 
     return ship_all
 
@@ -44,7 +45,7 @@ def ship(place, run):
 @pytest.fixture
 def ship_with(place, run):
     """Ship again and again with one shipper."""
-    shipper, attempt = Shipper("test-node", place.run_dir.parent), Attempt.objects.get(run=run)
+    shipper, attempt = Shipper("test-node", Processes(place.run_dir.parent)), Attempt.objects.get(run=run)
     return lambda: shipper.ship(place, attempt, is_over=False)
 
 
@@ -169,7 +170,7 @@ def test_what_an_attempt_wrote_after_its_node_was_given_up_arrives_and_moves_not
     journal.event(0, "started", "Begins.")
     journal.metrics(7, {"loss": 1.0})
     journal.event(7, "finished", "All done.")
-    Shipper(node.name, place.run_dir.parent).tick()
+    Shipper(node.name, Processes(place.run_dir.parent)).tick()
     run.refresh_from_db()
     assert count_points() == 1
     assert (run.state, run.step) == ("queued", 0)
@@ -190,7 +191,9 @@ def test_two_shippers_at_once_store_each_line_once(run, journal, place):
 
     def ship_until_done() -> None:
         try:
-            Shipper("test-node", place.run_dir.parent).ship(place, Attempt.objects.get(run=run), is_over=False)
+            Shipper("test-node", Processes(place.run_dir.parent)).ship(
+                place, Attempt.objects.get(run=run), is_over=False
+            )
         finally:
             connections.close_all()
 
@@ -209,15 +212,15 @@ def test_what_a_lost_node_left_on_a_shared_disk_is_shipped_by_the_node_that_goes
     lose_node(lost)
     with transaction.atomic():
         allocate(states.lock_run(run.pk), [other])
-    Shipper("other", place.run_dir.parent).tick()
+    Shipper("other", Processes(place.run_dir.parent)).tick()
     assert count_points() == 1
-    Shipper("test-node", place.run_dir.parent).tick()
+    Shipper("test-node", Processes(place.run_dir.parent)).tick()
     assert count_points() == 1
 
 
 def test_files_that_cannot_be_read_are_said_once_and_shipped_when_they_can(run, place, journal):
     journal.metrics(1, {"loss": 2.0})
-    shipper, path = Shipper("test-node", place.run_dir.parent), journal_path(place.run_dir, 1)
+    shipper, path = Shipper("test-node", Processes(place.run_dir.parent)), journal_path(place.run_dir, 1)
     # What root may always read is no file any more while it is a folder.
     path.rename(path.with_suffix(".kept"))
     path.mkdir()

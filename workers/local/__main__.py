@@ -190,12 +190,11 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int, *, seconds: f
 
 def kill_trainers(data: Path) -> None:
     """In a hurry: end the trainers too, which live in sessions of their own."""
-    from workers import launcher
+    from workers.launchers.processes import Processes
 
     runs = Path(os.environ.get("RUNS_DIR") or data / "runs").resolve()
-    for place in launcher.running():
-        if place.run_dir.parent == runs and (trainer := launcher.find(place)):
-            trainer.kill(signal.SIGKILL)
+    for trainer in Processes(runs).alive():
+        trainer.kill(signal.SIGKILL)
 
 
 def say(text: str) -> None:
