@@ -67,7 +67,7 @@ def browser_of() -> Callable[..., Client]:
 def make_node(db: None):
     from webapp.fleet.services import Machine, register_node
 
-    return lambda name="test-node": register_node(name, Machine(num_cores=2, memory_bytes=2**34))
+    return lambda name="test-node", slots=0: register_node(name, Machine(2, memory_bytes=2**34, slots=slots))
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from webapp.fleet.models import Node, Service
@@ -148,3 +149,45 @@ def test_node_that_shuts_down_is_given_nothing_until_it_is_back(run, node, make_
     make_node(node.name)
     scheduler.look()
     assert states_of(run) == [RunState.STARTING]
+
+
+def nodes_of(run):
+    return [placement.node.name for placement in Placement.objects.filter(attempt__run=run, ended_at=None)]
+
+
+def test_gateway_takes_whole_gangs_as_many_as_it_has_slots(make_run, make_node):
+    gangs = [make_run(parallel__nodes=8) for _ in range(3)]
+    make_node("gateway", slots=2)
+    scheduler.look()
+    assert [nodes_of(gang) for gang in gangs] == [["gateway"], ["gateway"], []]
+    gangs[2].refresh_from_db()
+    assert gangs[2].reason == "Waits for a gateway to have a slot free."
+    Placement.objects.filter(attempt__run=gangs[0]).update(ended_at=timezone.now())
+    scheduler.look()
+    assert nodes_of(gangs[2]) == ["gateway"]
+
+
+def test_slot_of_a_gateway_holds_one_run(make_run, make_node):
+    first = make_run()
+    make_node("gateway", slots=2)
+    scheduler.look()
+    placement = Placement.objects.get(attempt__run=first)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Placement.objects.create(attempt=placement.attempt, node=placement.node, rank=1, slot=placement.slot)
+
+
+def test_machines_come_before_the_gateway(make_run, make_node, node):
+    small, other, gang = make_run(), make_run(), make_run(parallel__nodes=2)
+    make_node("gateway", slots=2)
+    scheduler.look()
+    assert [nodes_of(run) for run in (small, other, gang)] == [[node.name], ["gateway"], ["gateway"]]
+
+
+def test_one_run_of_a_gateway_makes_way_for_an_urgent_gang(make_run, make_node):
+    low = [make_run(priority=-1), make_run(priority=-1)]
+    make_node("gateway", slots=2)
+    scheduler.look()
+    type(low[0]).objects.update(state=RunState.RUNNING)
+    make_run("urgent", parallel__nodes=4)
+    scheduler.look()
+    assert [run.is_yielding for run in type(low[0]).objects.filter(priority=-1)].count(True) == 1

@@ -15,7 +15,7 @@ router = Router()
 
 @router.get("/nodes")
 def list_nodes(request: HttpRequest) -> dict[str, Any]:
-    """Every node, whether it is alive, and the run it works on."""
+    """Every node, whether it is alive, and the run it works on; a gateway works on several."""
     busy = runs_by_node()
     return {"items": [_node(node, busy) for node in selectors.nodes()]}
 
@@ -43,7 +43,7 @@ def _get(name: str) -> Node:
     return node
 
 
-def _node(node: Node, busy: dict[int, int]) -> dict[str, Any]:
+def _node(node: Node, busy: dict[int, list[int]]) -> dict[str, Any]:
     return {
         "name": node.name,
         "is_alive": node.is_alive,
@@ -53,5 +53,7 @@ def _node(node: Node, busy: dict[int, int]) -> dict[str, Any]:
         "device_name": node.device_name,
         "num_cores": node.num_cores,
         "memory_bytes": node.memory_bytes,
-        "run": busy.get(node.pk),
+        "run": next(iter(busy.get(node.pk, [])), None),
+        "runs": busy.get(node.pk, []),
+        "slots": node.slots,
     }

@@ -13,7 +13,7 @@ from webapp.fleet.models import Node
 class NodeAdmin(ModelAdmin):
     """Nodes register themselves; here they are drained, or forgotten when they are gone for good."""
 
-    list_display = ("name", "alive", "is_draining", "num_devices", "device_name", "num_cores", "last_seen_at")
+    list_display = ("name", "alive", "is_draining", "num_devices", "device_name", "slots", "num_cores", "last_seen_at")
     search_fields = ("name",)
     actions = ("drain", "undrain")
 

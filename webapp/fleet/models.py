@@ -13,7 +13,7 @@ def lease_start() -> "timezone.datetime":
 
 
 class Node(models.Model):
-    """One machine with a node worker on it."""
+    """One machine with a node worker on it; or a gateway, which hands whole runs on as jobs of a batch system."""
 
     name = models.CharField(max_length=200, unique=True)
     is_draining = models.BooleanField(default=False, help_text="Gets no new runs; those it has may end.")
@@ -23,12 +23,20 @@ class Node(models.Model):
     device_name = models.CharField(max_length=200, blank=True)
     memory_bytes = models.BigIntegerField(default=0)
     num_cores = models.PositiveIntegerField(default=0)
+    slots = models.PositiveIntegerField(
+        default=0, help_text="Whole runs a gateway holds at once; 0: a machine, which holds one node's part of one run."
+    )
 
     class Meta:
         ordering = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_gateway(self) -> bool:
+        """Whether it holds whole runs, of any number of nodes."""
+        return self.slots > 0
 
     @property
     def is_alive(self) -> bool:

@@ -20,6 +20,16 @@ def usable_nodes() -> QuerySet[Node]:
     return Node.objects.filter(last_seen_at__gte=lease_start(), is_draining=False, is_leaving=False)
 
 
+def usable_machines() -> QuerySet[Node]:
+    """Usable nodes that hold one node's part of a run each."""
+    return usable_nodes().filter(slots=0)
+
+
+def usable_gateways() -> QuerySet[Node]:
+    """Usable nodes that hold whole runs."""
+    return usable_nodes().filter(slots__gt=0)
+
+
 def lost_nodes() -> QuerySet[Node]:
     """Nodes whose lease has run out."""
     return Node.objects.exclude(last_seen_at__gte=lease_start())

@@ -16,6 +16,7 @@ class Machine:
     memory_bytes: int
     num_devices: int = 0
     device_name: str = ""
+    slots: int = 0
 
 
 def register_node(name: str, machine: Machine) -> Node:

@@ -13,7 +13,7 @@ from webapp.runs.selectors import runs_by_node
 def node_list(request: HttpRequest) -> HttpResponse:
     """Every node, whether it is alive, and what it works on."""
     busy = runs_by_node()
-    rows = [(node, busy.get(node.pk)) for node in selectors.nodes()]
+    rows = [(node, busy.get(node.pk, [])) for node in selectors.nodes()]
     return render(request, "fleet/_rows.html" if "rows" in request.GET else "fleet/nodes.html", {"rows": rows})
 
 

@@ -164,10 +164,11 @@ class Attempt(models.Model):
 
 
 class Placement(models.Model):
-    """An attempt's share of one node: the processes that node was asked to start."""
+    """An attempt's share of one node: the processes that node was asked to start; a gateway starts those of all."""
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="placements")
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="placements")
+    slot = models.PositiveIntegerField(default=0, help_text="Which of a gateway's slots it holds.")
     rank = models.PositiveIntegerField(help_text="Node rank within the attempt.")
     started_at = models.DateTimeField(null=True, blank=True)
     exit_code = models.IntegerField(null=True, blank=True, help_text="Negative for a signal.")
@@ -178,7 +179,9 @@ class Placement(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["attempt", "rank"], name="placement_rank_once"),
-            models.UniqueConstraint(fields=["node"], condition=Q(ended_at=None), name="one_open_placement_per_node"),
+            models.UniqueConstraint(
+                fields=["node", "slot"], condition=Q(ended_at=None), name="one_open_placement_per_slot"
+            ),
         ]
 
     def __str__(self) -> str:

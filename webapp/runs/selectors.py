@@ -109,7 +109,10 @@ def timeline(run: Run, limit: int = 200) -> list[Event]:
     return list(run.events.select_related("actor").order_by("-id")[:limit])
 
 
-def runs_by_node() -> dict[int, int]:
-    """The run each busy node works on."""
-    open_placements = Placement.objects.filter(ended_at=None)
-    return dict(open_placements.values_list("node_id", "attempt__run_id"))
+def runs_by_node() -> dict[int, list[int]]:
+    """The runs each busy node works on: one, or as many as a gateway holds."""
+    found: dict[int, list[int]] = {}
+    open_placements = Placement.objects.filter(ended_at=None).order_by("attempt__run_id")
+    for node, run in open_placements.values_list("node_id", "attempt__run_id"):
+        found.setdefault(node, []).append(run)
+    return found

@@ -121,18 +121,25 @@ def delete_run(run: Run, *, actor: User) -> None:
 
 
 def allocate(run: Run, nodes: list[Node]) -> Attempt:
-    """Give a locked, queued run its gang of nodes, inside the caller's transaction."""
+    """Give a locked, queued run its gang of nodes, or one gateway, inside the caller's transaction."""
     number = (run.attempts.aggregate(last=Max("number"))["last"] or 0) + 1
     attempt = Attempt.objects.create(run=run, number=number, resume_step=run.resume_step)
     # Should it die, it goes on from what it saved itself.
     run.resume_step = None
     run.save(update_fields=["resume_step"])
-    Placement.objects.bulk_create(Placement(attempt=attempt, node=node, rank=rank) for rank, node in enumerate(nodes))
+    Placement.objects.bulk_create(
+        Placement(attempt=attempt, node=node, rank=rank, slot=_free_slot(node)) for rank, node in enumerate(nodes)
+    )
     names = ", ".join(node.name for node in nodes)
     states.move(run, "allocate", f"Attempt {number} starts on {names}.", attempt=number)
     for node in nodes:
         messages.wake_node(node.name)
     return attempt
+
+
+def _free_slot(node: Node) -> int:
+    held = set(Placement.objects.filter(node=node, ended_at=None).values_list("slot", flat=True))
+    return next(slot for slot in range(len(held) + 1) if slot not in held)
 
 
 def make_way(run: Run, waiting: Run) -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from webapp.runs.models import RunState
+from workers import scheduler
 
 
 @pytest.mark.parametrize("state", RunState.values)
@@ -170,3 +171,12 @@ def test_a_running_run_is_not_deleted(run, start, operator, browser_of):
 @pytest.mark.parametrize(("kind", "status"), [("csv", 200), ("json", 200), ("parquet", 200), ("xls", 404)])
 def test_points_are_downloaded_in_known_formats(run, viewer, browser_of, kind, status):
     assert browser_of(viewer).get(f"/runs/{run.pk}/export/{kind}").status_code == status
+
+
+def test_gateway_shows_every_run_it_holds_and_how_many_it_may(operator, make_run, make_node, browser_of):
+    runs = [make_run(), make_run(parallel__nodes=4)]
+    make_node("slurm", slots=3)
+    scheduler.look()
+    page = browser_of(operator).get("/nodes").content.decode()
+    assert "gateway, 2 of 3 runs" in page
+    assert all(f"run #{run.pk}</a>" in page for run in runs)
