@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from webapp.api.auth import require_operator
 from webapp.checkpoints import services as checkpoints
 from webapp.runs import selectors, services
+from webapp.runs.attempts import Account, goodput, list_attempts
 from webapp.runs.models import Priority, Run
 from webapp.runs.query import parse_query
 from webapp.runs.query_terms import QueryError
@@ -87,22 +88,16 @@ def list_runs(
 def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
     """One run with its config and attempts."""
     run = get_run(run_id)
-    attempts = [
-        {
-            "number": attempt.number,
-            "from_step": attempt.from_step,
-            "last_step": attempt.last_step,
-            "outcome": attempt.outcome,
-            "reason": attempt.reason,
-            "created_at": attempt.created_at,
-            "ended_at": attempt.ended_at,
-            "nodes": [placement.node.name for placement in attempt.placements.all()],
-        }
-        for attempt in run.attempts.prefetch_related("placements__node")
-    ]
-    found = selectors.goodput(run)
+    attempts = [_describe_attempt(account) for account in list_attempts(run)]
+    found = goodput(run)
     held = {"share": found.share, "device_seconds": found.held_seconds, "lost_steps": found.lost_steps}
     return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts, "goodput": held}
+
+
+@router.get("/{int:run_id}/attempts")
+def read_attempts(request: HttpRequest, run_id: int) -> dict[str, Any]:
+    """Each start of a run, oldest first: where, from which step to which, what it held, what was done again."""
+    return {"items": [_describe_attempt(account) for account in list_attempts(get_run(run_id))]}
 
 
 @router.post("/{int:run_id}/stop")
@@ -185,6 +180,24 @@ def describe(run: Run) -> dict[str, Any]:
         "created_at": run.created_at,
         "started_at": run.started_at,
         "ended_at": run.ended_at,
+    }
+
+
+def _describe_attempt(account: Account) -> dict[str, Any]:
+    attempt = account.attempt
+    return {
+        "number": attempt.number,
+        "from_step": attempt.from_step,
+        "last_step": attempt.last_step,
+        "lost_steps": account.lost_steps,
+        "outcome": attempt.outcome,
+        "reason": attempt.reason,
+        "created_at": attempt.created_at,
+        "ended_at": attempt.ended_at,
+        "nodes": [placement.node.name for placement in attempt.placements.all()],
+        "device_seconds": attempt.held_seconds,
+        "lost_device_seconds": account.lost_seconds,
+        "goodput": account.share,
     }
 
 

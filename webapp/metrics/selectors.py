@@ -10,8 +10,8 @@ from django.db.models import QuerySet
 from webapp.metrics import chunks
 from webapp.metrics.buckets import Buckets, Points
 from webapp.metrics.models import LogLine, Series
+from webapp.runs.attempts import segments
 from webapp.runs.models import Run
-from webapp.runs.selectors import segments
 
 MAX_POINTS = 2000
 _FAR = 2**62  # no step is so great

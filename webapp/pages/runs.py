@@ -17,12 +17,14 @@ from webapp.pages.board import board_of
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.live import hub
 from webapp.pages.summary import summarise
-from webapp.runs import selectors, services, states
+from webapp.runs import attempts, selectors, services, states
 from webapp.runs.models import Priority, Run
 from zaya_model.config import RunConfig
 from zaya_model.errors import ConfigError
 from zaya_model.plan import count_parameters, estimate_memory
 from zaya_model.presets import build, load_preset, preset_names, preset_summary, to_toml
+
+_MOST_ATTEMPTS = 50
 
 
 @require_http_methods(["GET", "POST"])
@@ -66,6 +68,7 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
         "dead": dead_experts(run),
         "checkpoints": list_checkpoints(run),
         "events": selectors.timeline(run),
+        **_attempts_context(run),
         "measures": MEASURES,
         "layers": range(run.config["model"]["num_hidden_layers"]),
         "config_toml": _toml(run),
@@ -82,6 +85,7 @@ def run_fragment(request: HttpRequest, run_id: int, part: str) -> HttpResponse:
     contexts: dict[str, Any] = {
         "head": lambda: _head_context(request, run),
         "alert": lambda: {"dead": dead_experts(run)},
+        "attempts": lambda: {"run": run, **_attempts_context(run)},
         "checkpoints": lambda: {**_head_context(request, run), "checkpoints": list_checkpoints(run)},
         "timeline": lambda: {"run": run, "events": selectors.timeline(run)},
     }
@@ -184,11 +188,16 @@ def form_context(form: RunForm, parent: Run | None = None) -> dict[str, Any]:
 def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
     return {
         "run": run,
-        "summary": replace(summarise([run])[0], goodput=selectors.goodput(run)),
+        "summary": replace(summarise([run])[0], goodput=attempts.goodput(run)),
         "may_stop": request.user.can_operate and (states.may(run, "ask_to_stop") or states.may(run, "cancel")),
         "may_resume": request.user.can_operate and states.may(run, "resume"),
         "may_delete": request.user.can_operate and run.is_ended,
     }
+
+
+def _attempts_context(run: Run) -> dict[str, Any]:
+    found = attempts.list_attempts(run)[::-1]
+    return {"attempts": found[:_MOST_ATTEMPTS], "num_earlier": max(0, len(found) - _MOST_ATTEMPTS)}
 
 
 def _toml(run: Run) -> str:

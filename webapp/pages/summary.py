@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from webapp.metrics.selectors import last_values
+from webapp.runs.attempts import Goodput
 from webapp.runs.models import WAITING, Run, RunState
-from webapp.runs.selectors import Goodput, queue_position
+from webapp.runs.selectors import queue_position
 
 KEYS = (
     "loss", "eval/loss", "tokens_per_second", "mfu", "router/max_violation", "router/dead_experts", "step_seconds",

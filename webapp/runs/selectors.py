@@ -1,6 +1,4 @@
-"""Reads on runs: lists, one run, its attempts as segments of one curve, its timeline."""
-
-from dataclasses import dataclass
+"""Reads on runs: lists, one run, its timeline."""
 
 from django.db.models import Q, QuerySet
 
@@ -57,51 +55,6 @@ def queue_position(run: Run) -> int:
 def node_placements(node_name: str) -> QuerySet[Placement]:
     """Open placements of one node, with all that is needed to start or stop them."""
     return Placement.objects.filter(node__name=node_name, ended_at=None).select_related("attempt__run", "node")
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The steps of one attempt that count: a later attempt wins from its first step on."""
-
-    attempt: int
-    last_step: int
-
-
-def segments(run: Run) -> list[Segment]:
-    """The attempts that reached a step, oldest first, each with the last step at which it still counts."""
-    attempts = list(run.attempts.exclude(from_step=None).order_by("number").values_list("number", "from_step"))
-    found, limit = [], 2**62
-    for number, from_step in reversed(attempts):
-        found.append(Segment(number, limit))
-        limit = min(limit, from_step)
-    return found[::-1]
-
-
-@dataclass(frozen=True)
-class Goodput:
-    """Of the device time a run held, what moved it forward; the rest was starting, saving, and work done twice."""
-
-    held_seconds: float
-    useful_seconds: float
-    lost_steps: int
-
-    @property
-    def share(self) -> float | None:
-        """Useful time ÷ held time."""
-        return min(1.0, self.useful_seconds / self.held_seconds) if self.held_seconds else None
-
-
-def goodput(run: Run) -> Goodput:
-    """Device-seconds of all attempts so far, and the steps that were done more than once."""
-    attempts = list(run.attempts.order_by("number"))
-    for attempt in attempts:
-        attempt.run = run
-    useful, lost_steps, next_from = 0.0, 0, 2**62
-    for attempt in reversed(attempts):
-        useful += attempt.stepping_seconds - attempt.lost_seconds(next_from)
-        lost_steps += max(0, (attempt.last_step or 0) - max(next_from, attempt.from_step or 0))
-        next_from = next_from if attempt.from_step is None else min(next_from, attempt.from_step)
-    return Goodput(sum(attempt.held_seconds for attempt in attempts), useful, lost_steps)
 
 
 def timeline(run: Run, limit: int = 200) -> list[Event]:

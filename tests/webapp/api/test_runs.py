@@ -184,3 +184,17 @@ def test_resuming_from_a_checkpoint_that_is_not_there_is_refused_with_a_sentence
     ask("POST", f"/runs/{run.pk}/stop")
     status, said = ask("POST", f"/runs/{run.pk}/resume?step=4")
     assert (status, "no whole checkpoint of step 4" in said["detail"]) == (409, True)
+
+
+def test_attempts_are_listed_with_what_they_held_and_lost(ask, run, start):
+    from webapp.runs.services import placement_exited, record_progress
+
+    first = start(run)
+    record_progress(run, first, [(1, datetime.now(UTC)), (100, datetime.now(UTC))])
+    placement_exited(first.placements.get(), exit_code=-9)
+    start(run, from_step=60)
+    _, found = ask("GET", f"/runs/{run.pk}/attempts")
+    assert [(each["from_step"], each["lost_steps"], each["outcome"]) for each in found["items"]] == [
+        (0, 40, "killed"), (60, 0, ""),
+    ]  # fmt: skip
+    assert found["items"][0]["nodes"] == ["test-node"]

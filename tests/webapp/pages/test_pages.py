@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from webapp.runs.models import RunState
+from webapp.runs.services import placement_exited, record_progress
 from workers import scheduler
 
 
@@ -180,3 +181,31 @@ def test_gateway_shows_every_run_it_holds_and_how_many_it_may(operator, make_run
     page = browser_of(operator).get("/nodes").content.decode()
     assert "gateway, 2 of 3 runs" in page
     assert all(f"run #{run.pk}</a>" in page for run in runs)
+
+
+def test_table_of_attempts_says_of_each_where_it_ran_what_it_did_and_how_it_ended(run, start, viewer, browser_of):
+    first = start(run)
+    record_progress(run, first, [(1, datetime.now(UTC)), (100, datetime.now(UTC))])
+    placement_exited(first.placements.get(), exit_code=-9)
+    start(run, from_step=60)
+    page = browser_of(viewer).get(f"/runs/{run.pk}/parts/attempts").content.decode()
+    running, killed = (
+        " ".join(re.sub(r"<[^>]+>", " ", row).split()) for row in re.findall(r"(?s)<tr id.*?</tr>", page)
+    )
+    assert running.startswith("2 60 → now Running")
+    assert "so far test-node 0" in running
+    assert killed.startswith("1 0 → 100 Killed The trainer was killed by signal 9 without a word.")
+    assert "test-node 40" in killed
+
+
+def test_a_thousand_attempts_cost_the_page_no_more_than_fifty(run, node, viewer, browser_of, django_assert_num_queries):
+    ended = {"created_at": datetime.now(UTC), "ended_at": datetime.now(UTC)}
+    made = run.attempts.bulk_create(run.attempts.model(run=run, number=n, **ended) for n in range(1, 1001))
+    made[0].placements.model.objects.bulk_create(
+        made[0].placements.model(attempt=attempt, node=node, rank=0, ended_at=datetime.now(UTC)) for attempt in made
+    )
+    client = browser_of(viewer)
+    with django_assert_num_queries(6):
+        page = client.get(f"/runs/{run.pk}/parts/attempts").content.decode()
+    assert page.count("<tr id=") == 50
+    assert "950 earlier ones" in page

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from webapp.runs.attempts import goodput, list_attempts
 from webapp.runs.models import Attempt
-from webapp.runs.selectors import goodput
 from webapp.runs.services import placement_exited, record_progress
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -39,6 +39,13 @@ def test_steps_done_again_count_once(twice):
     assert found.held_seconds == 200
     assert found.useful_seconds == pytest.approx(100 * 0.6 + 50)
     assert found.share == pytest.approx(0.55)
+
+
+def test_each_attempt_has_an_account_of_its_own(twice):
+    first, second = list_attempts(twice)
+    assert (first.lost_steps, first.lost_seconds, first.seconds) == (40, pytest.approx(40.0), 120)
+    assert (second.lost_steps, second.lost_seconds) == (0, 0)
+    assert (first.share, second.share) == (pytest.approx(60 / 120), pytest.approx(50 / 80))
 
 
 def test_the_timeline_says_what_a_death_cost(twice):

@@ -62,6 +62,13 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
+def hours(seconds: float) -> str:
+    """Seconds as hours."""
+    value = seconds / 3600
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value >= 0.01 or not value else "< 0.01"
+
+
+@register.filter
 def ago(moment: datetime | None) -> str:
     """How long ago."""
     return "never" if moment is None else f"{duration(max(0.0, (timezone.now() - moment).total_seconds()))} ago"
