@@ -1,6 +1,7 @@
 """Every setting the environment can give, in one table: read by settings.py, shown by the docs."""
 
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,18 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser().resolve()
 
 
+def _launcher(text: str) -> str:
+    if text not in {"processes", "slurm"}:
+        raise ValueError("write processes or slurm")
+    return text
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError("write a whole number from 1 on")
+    return int(text)
+
+
 SETTINGS = (
     Setting("DATA", _folder, "./var", "Folder of everything this machine keeps: runs, embedded servers, keys."),
     Setting("DATABASE_URL", str, "", "PostgreSQL server; empty means the embedded one below DATA."),
@@ -58,6 +71,9 @@ SETTINGS = (
     Setting("HTTPS", _flag, "0", "Cookies only over HTTPS; set it behind a TLS proxy."),
     Setting("LEASE_SECONDS", float, "30", "A node not heard of for so long has lost its runs."),
     Setting("NODE_NAME", str, "", "Name or address that other nodes reach this one by; empty means its host name."),
+    Setting("LAUNCHER", _launcher, "processes", "How a node worker starts trainers: processes or slurm."),
+    Setting("SLURM_SLOTS", _positive, "16", "Runs a Slurm gateway hands in at once, each as one job."),
+    Setting("SLURM_OPTIONS", shlex.split, "", "More flags for sbatch, such as --partition=gpu --gpus-per-node=8."),
     Setting("LOG_LEVEL", str, "INFO", "Least severe message of the servers' own logs."),
 )
 

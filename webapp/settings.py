@@ -14,6 +14,9 @@ DATA = ENV["DATA"]
 RUNS_DIR = Path(ENV["RUNS_DIR"]).resolve() if ENV["RUNS_DIR"] else DATA / "runs"
 NODE_NAME = ENV["NODE_NAME"] or socket.gethostname()
 LEASE_SECONDS = ENV["LEASE_SECONDS"]
+LAUNCHER = ENV["LAUNCHER"]
+SLURM_SLOTS = ENV["SLURM_SLOTS"]
+SLURM_OPTIONS = ENV["SLURM_OPTIONS"]
 
 DATABASE_URL = ENV["DATABASE_URL"] or embedded_database_url(DATA)
 REDIS_URL = ENV["REDIS_URL"] or embedded_redis_url(DATA)

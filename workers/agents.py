@@ -9,7 +9,10 @@ from django.conf import settings
 
 from webapp import messages
 from workers.janitor import sweep
+from workers.launchers.interface import Launcher
 from workers.launchers.processes import Processes
+from workers.launchers.slurm import Slurm
+from workers.launchers.slurm_client import ASK_EVERY_SECONDS
 from workers.loop import Loop
 from workers.node import Agent
 from workers.shipper import Shipper
@@ -30,16 +33,25 @@ def start(sender: Any, **_: object) -> None:
     global _agent
     if messages.node_queue(settings.NODE_NAME) not in sender.app.amqp.queues.consume_from:
         return
-    launcher = Processes(settings.RUNS_DIR)
+    launcher, extra = _launcher()
     _agent = Agent(settings.NODE_NAME, launcher)
     shipper = Shipper(settings.NODE_NAME, launcher)
     _loops[:] = [
         Loop("node agent", _agent.tick, 0.5),
         Loop("shipper", shipper.tick, 0.15),
         Loop("janitor", partial(sweep, settings.NODE_NAME, settings.RUNS_DIR), 5.0),
+        *extra,
     ]
     for loop in _loops:
         loop.start()
+
+
+def _launcher() -> tuple[Launcher, list[Loop]]:
+    """The launcher of this node's choice, and what it needs beside."""
+    if settings.LAUNCHER == "processes":
+        return Processes(settings.RUNS_DIR), []
+    slurm = Slurm(settings.RUNS_DIR, slots=settings.SLURM_SLOTS, options=settings.SLURM_OPTIONS)
+    return slurm, [Loop("slurm", slurm.client.ask, ASK_EVERY_SECONDS)]
 
 
 @worker_shutting_down.connect

@@ -30,13 +30,15 @@ class Agent:
         self.is_leaving = False
         self.is_busy = False
         self._heard_at = 0.0
-        self._is_registered = False
+        self._is_registered = self._has_ended_orphans = False
         self._asked_at: dict[int, float] = {}
         self._alive: dict[int, Trainer] = {}
+        self._troubled: set[int] = set()
 
     def tick(self) -> None:
         """Look once."""
         self._say_alive()
+        self._end_orphans()
         placements = list(node_placements(self.name))
         for placement in placements:
             self._follow(placement)
@@ -58,10 +60,10 @@ class Agent:
                     memory_bytes=psutil.virtual_memory().total,
                     num_devices=len(gpus),
                     device_name=gpus[0] if gpus else "",
+                    slots=self.launcher.slots,
                 ),
             )
             self._is_registered = True
-            self._end_orphans()
         elif time.monotonic() - self._heard_at < settings.LEASE_SECONDS / 6 and not self.is_leaving:
             return
         node_heartbeat(self.name, is_leaving=self.is_leaving)
@@ -73,7 +75,9 @@ class Agent:
         if placement.started_at is None:
             self._begin(placement, place)
         elif trainer is None:
-            if never_began(placement):
+            if never_began(placement) and self._should_stop(placement):
+                services.cancel_start(placement)
+            elif never_began(placement):
                 services.placement_exited(placement, exit_code=-int(signal.SIGKILL), last_words="it never started")
         elif trainer.is_alive:
             self._alive[placement.pk] = trainer
@@ -82,9 +86,10 @@ class Agent:
                 trainer.kill(signal.SIGKILL)
             elif self._should_stop(placement):
                 self._stop(placement, trainer)
+            else:
+                self._tend(placement, trainer)
         elif placement.drained_at is not None:
-            run = placement.attempt.run
-            services.placement_exited(placement, exit_code=trainer.exit_code, last_words=last_words(run))
+            self._report_end(placement, trainer)
 
     def _begin(self, placement: Placement, place: Place) -> None:
         run = placement.attempt.run
@@ -98,6 +103,28 @@ class Agent:
             self.launcher.start(place, run.config, first_node=_first_node(placement), flags=flags)
         except LaunchError as error:
             services.fail_run(run, str(error))
+
+    def _tend(self, placement: Placement, trainer: Trainer) -> None:
+        """Let it come to be, and say what it waits for."""
+        run, trouble = placement.attempt.run, trainer.trouble
+        try:
+            trainer.tend()
+        except LaunchError as error:
+            services.fail_run(run, str(error))
+            return
+        if run.state == RunState.STARTING:
+            if text := trouble or trainer.status:
+                services.explain_start(run, text)
+        elif trouble and placement.pk not in self._troubled:
+            services.note(run, placement.attempt, "unknown", trouble)
+        (self._troubled.add if trouble else self._troubled.discard)(placement.pk)
+
+    def _report_end(self, placement: Placement, trainer: Trainer) -> None:
+        if trainer.never_began and placement.pk in self._asked_at:
+            services.cancel_start(placement)
+            return
+        words = last_words(placement.attempt.run)
+        services.placement_exited(placement, exit_code=trainer.exit_code, cause=trainer.cause, last_words=words)
 
     def _should_stop(self, placement: Placement) -> bool:
         run = placement.attempt.run
@@ -116,14 +143,20 @@ class Agent:
     def _end_strays(self, open_ids: set[int]) -> None:
         """Kill trainers whose placement was taken from this node; they must not write on."""
         for gone in self._alive.keys() - open_ids:
-            self._alive.pop(gone).kill(signal.SIGKILL)
+            self._alive[gone].kill(signal.SIGKILL)
+            if not self._alive[gone].is_alive:
+                del self._alive[gone]
             self._asked_at.pop(gone, None)
+            self._troubled.discard(gone)
 
     def _end_orphans(self) -> None:
-        """Kill trainers of attempts that ended while this node was not heard of; they must not write on."""
+        """Once: kill trainers of attempts that ended while this node was not heard of; they must not write on."""
+        if self._has_ended_orphans or (alive := self.launcher.alive()) is None:
+            return
+        self._has_ended_orphans = True
         open_placements = Placement.objects.filter(ended_at=None).select_related("attempt")
         ours = {place_of(placement, self.runs_dir) for placement in open_placements}
-        for trainer in self.launcher.alive():
+        for trainer in alive:
             if (place := trainer.place) not in ours:
                 log.warning("kills a trainer of run %s whose attempt %s ended", place.run_dir.name, place.attempt)
                 trainer.kill(signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from django.db import transaction
@@ -14,9 +15,10 @@ from webapp.runs import services as runs
 from webapp.runs import states
 from webapp.runs.models import Attempt, Placement
 from workers.launchers.interface import Launcher
-from workers.launchers.place import Place, never_began, place_of
+from workers.launchers.place import Place, never_began, place_of, places_of
 from zaya_model.journal import journal_path
 
+_take_launcher_output = partial(take_output, source="launcher")
 log = logging.getLogger(__name__)
 
 
@@ -32,13 +34,14 @@ class Shipper:
         """Ship all there is; also of attempts that ended without us, for nothing written may be lost."""
         started = Placement.objects.filter(node__name=self.node_name, drained_at=None, attempt__run__deleted_at=None)
         started = started.exclude(started_at=None)
-        for placement in started.select_related("attempt__run"):
+        for placement in started.select_related("attempt__run", "node"):
             attempt = placement.attempt
             place = place_of(placement, self.runs_dir)
             # Asked before reading: what a dead trainer wrote is all there.
             is_over = has_ended(self.launcher, place, placement)
             try:
-                self.ship(place, attempt, is_over=is_over)
+                for part in places_of(placement, self.runs_dir):
+                    self.ship(part, attempt, is_over=is_over)
             except OSError as error:
                 self._tell_unreadable(place, attempt, error)
                 continue
@@ -63,12 +66,16 @@ class Shipper:
         """On a shared disk, ship what lost nodes left of the runs that go on here; they may never come back."""
         here = Placement.objects.filter(node__name=self.node_name, ended_at=None).values("attempt__run")
         left = Placement.objects.filter(attempt__run__in=here, drained_at=None).exclude(ended_at=None)
-        for placement in left.exclude(node__name=self.node_name).select_related("attempt__run"):
-            with suppress(OSError):
-                self.ship(place_of(placement, self.runs_dir), placement.attempt, is_over=False)
+        for placement in left.exclude(node__name=self.node_name).select_related("attempt__run", "node"):
+            for part in places_of(placement, self.runs_dir):
+                with suppress(OSError):
+                    self.ship(part, placement.attempt, is_over=False)
 
     def ship(self, place: Place, attempt: Attempt, *, is_over: bool) -> None:
-        """Ship both files of one placement up to their ends; of a log that is over, its unended last line too."""
+        """Ship the files of one node's part up to their ends; of a log that is over, its unended last line too."""
+        if place.node_rank == 0:
+            while self._ship_some(place.launcher_log, attempt, _take_launcher_output, with_tail=is_over):
+                pass
         journal = journal_path(place.run_dir, place.attempt, place.node_rank)
         while self._ship_some(journal, attempt, take_records, with_tail=False):
             pass

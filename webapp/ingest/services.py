@@ -71,13 +71,19 @@ def take_records(run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[b
 
 
 def take_output(
-    run: Run, attempt: Attempt, batch: metrics.Batch, lines: list[bytes], *, time: datetime | None = None
+    run: Run,
+    attempt: Attempt,
+    batch: metrics.Batch,
+    lines: list[bytes],
+    *,
+    time: datetime | None = None,
+    source: str = "output",
 ) -> set[str]:
     """Lines that processes printed, now or at `time`; of a progress bar that rewrites its line, the last state."""
     time = time or timezone.now()
     for line in lines:
         text = line.decode("utf-8", "replace").rstrip("\r").rsplit("\r", 1)[-1]
-        batch.add_line(attempt.number, "output", time, "info", text)
+        batch.add_line(attempt.number, source, time, "info", text)
     return {"logs"}
 
 

@@ -182,6 +182,21 @@ def placement_started(placement: Placement) -> bool:
 
 
 @transaction.atomic
+def explain_start(run: Run, text: str) -> None:
+    """Show on the page of a run that starts what it waits for."""
+    starting = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(reason=text)
+    if starting.update(reason=text):
+        messages.publish(run.pk, {"state"})
+
+
+@transaction.atomic
+def note(run: Run, attempt: Attempt, name: str, text: str) -> None:
+    """Put on the timeline what a node noticed."""
+    Event.objects.create(run=run, attempt=attempt.number, step=run.step, time=timezone.now(), name=name, text=text)
+    messages.publish(run.pk, {"events"})
+
+
+@transaction.atomic
 def cancel_start(placement: Placement) -> None:
     """End a placement that was asked to stop before its processes were started."""
     states.lock_run(placement.attempt.run_id)
@@ -190,8 +205,8 @@ def cancel_start(placement: Placement) -> None:
 
 
 @transaction.atomic
-def placement_exited(placement: Placement, *, exit_code: int, last_words: str = "") -> None:
-    """Say that a placement's processes are gone and all they wrote is in Postgres.
+def placement_exited(placement: Placement, *, exit_code: int, cause: str = "", last_words: str = "") -> None:
+    """Say that a placement's processes are gone and all they wrote is in Postgres; `cause` says who ended them.
 
     The attempt ends with the last of its placements; a process that failed ends it for all.
     """
@@ -207,9 +222,9 @@ def placement_exited(placement: Placement, *, exit_code: int, last_words: str = 
         messages.call_scheduler()
         return
     if attempt.reported:
-        end_attempt(attempt, Outcome(attempt.reported), attempt.reason)
+        end_attempt(attempt, Outcome(attempt.reported), f"{attempt.reason} {cause}".rstrip())
     else:
-        end_attempt(attempt, Outcome.KILLED, _death(exit_code, last_words))
+        end_attempt(attempt, Outcome.KILLED, _death(exit_code, cause, last_words))
 
 
 def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
@@ -232,7 +247,7 @@ def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
     elif was_asked:
         states.move(run, "stop", reason, attempt=attempt.number)
     elif outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
-        why = "Made way for a more urgent run" if run.is_yielding else "The node was shut down"
+        why = "Made way for a more urgent run" if run.is_yielding else "The node was shut down or taken away"
         # Without a word from a trainer nothing was running yet.
         transition = "preempt" if attempt.reported else "requeue"
         states.move(run, transition, f"{why}; goes on from the last checkpoint.", attempt=attempt.number)
@@ -265,9 +280,10 @@ def _end_placement(placement: Placement, *, exit_code: int | None) -> None:
     placement.save(update_fields=["exit_code", "ended_at"])
 
 
-def _death(exit_code: int, last_words: str) -> str:
+def _death(exit_code: int, cause: str, last_words: str) -> str:
     how = f"was killed by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
-    return f"The trainer {how} without a word." + (f' Last line of its log: "{last_words}".' if last_words else "")
+    sentence = cause or f"The trainer {how} without a word."
+    return sentence + (f' Last line of its log: "{last_words}".' if last_words else "")
 
 
 def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:

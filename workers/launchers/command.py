@@ -16,19 +16,27 @@ _RENDEZVOUS_PORT = 29_400
 _NOT_FOR_TRAINERS = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY")
 
 
-def command(place: Place, config: Mapping[str, Any], config_file: Path, *, first_node: str) -> list[str]:
-    """The command one would type by hand; torchrun only where it has several processes to start."""
+def command(place: Place, config: Mapping[str, Any], config_file: Path, *, first_node: str | None) -> list[str]:
+    """The command one would type by hand; torchrun only where it has several processes to start.
+
+    Without `first_node` the environment of each node says where they meet and which it is.
+    """
     nodes, processes = config["parallel"]["nodes"], config["parallel"]["processes_per_node"]
     launcher = [sys.executable]
     if nodes * processes > 1:
         launcher += ["-m", "torch.distributed.run", f"--nproc-per-node={processes}", f"--nnodes={nodes}"]
-        launcher += ["--standalone"] if nodes == 1 else [
-            f"--node-rank={place.node_rank}", "--rdzv-backend=c10d",
-            f"--rdzv-endpoint={first_node}:{_RENDEZVOUS_PORT}", f"--rdzv-id={place.run_dir.name}-{place.attempt}",
-            f"--rdzv-conf=is_host={int(place.node_rank == 0)}",
-        ]  # fmt: skip
+        launcher += ["--standalone"] if nodes == 1 else _meeting(place, first_node)
     verb = ["-m", "zaya_model", "train", str(config_file), "--run-dir", str(place.run_dir)]
     return [*launcher, *verb, "--attempt", str(place.attempt)]
+
+
+def _meeting(place: Place, first_node: str | None) -> list[str]:
+    flags = ["--rdzv-backend=c10d", f"--rdzv-id={place.run_dir.name}-{place.attempt}"]
+    if first_node is None:
+        return flags
+    is_first = int(place.node_rank == 0)
+    where = [f"--rdzv-endpoint={first_node}:{_RENDEZVOUS_PORT}", f"--rdzv-conf=is_host={is_first}"]
+    return [f"--node-rank={place.node_rank}", *flags, *where]
 
 
 def beginning(placement: "Placement", runs_dir: Path) -> list[str]:

@@ -46,6 +46,29 @@ class Trainer(ABC):
     def exit_code(self) -> int:
         """How it ended, negative for a signal."""
 
+    @property
+    def never_began(self) -> bool:
+        """Whether it ended before any process of it was started."""
+        return False
+
+    @property
+    def cause(self) -> str:
+        """A sentence on who ended it, when that was neither itself nor we."""
+        return ""
+
+    @property
+    def status(self) -> str:
+        """A sentence on what it waits for before it begins."""
+        return ""
+
+    @property
+    def trouble(self) -> str:
+        """A sentence on what keeps us from knowing how it is."""
+        return ""
+
+    def tend(self) -> None:  # noqa: B027
+        """Do what is still to be done for it to come to be, if anything. Raises LaunchError."""
+
     def ask_to_stop(self) -> None:
         """Let it save a checkpoint and end."""
         self.place.stop_file.touch()
@@ -57,6 +80,9 @@ class Trainer(ABC):
 
 class Launcher(ABC):
     """Starts trainers and finds them again, also those that another process of ours started before it died."""
+
+    # Whole runs it takes at once; 0 for one that starts a node's part of one.
+    slots: int = 0
 
     def __init__(self, runs_dir: Path) -> None:
         self.runs_dir = runs_dir
@@ -70,5 +96,5 @@ class Launcher(ABC):
         """The trainer that was started here, or None if none ever was."""
 
     @abstractmethod
-    def alive(self) -> list[Trainer]:
-        """Every trainer that lives below its folder of runs, of whatever attempt."""
+    def alive(self) -> list[Trainer] | None:
+        """Every trainer that lives below its folder of runs, of whatever attempt; None where that is not known yet."""

@@ -1,6 +1,6 @@
 """Which part of which attempt, and where its files are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,22 @@ class Place:
         return self.run_dir / "processes" / f"{self.name}.exit"
 
     @property
+    def exit_code(self) -> int | None:
+        """How it ended, negative for a signal; None when nobody noted it."""
+        try:
+            code = int(self.exit_file.read_text())
+        except (OSError, ValueError):
+            return None
+        return 128 - code if code > 128 else code
+
+    @property
     def log(self) -> Path:
         return self.run_dir / "logs" / f"{self.name}.log"
+
+    @property
+    def launcher_log(self) -> Path:
+        """What a batch system says of the whole attempt."""
+        return self.run_dir / "logs" / f"attempt-{self.attempt:04d}-launcher.log"
 
     @property
     def stop_file(self) -> Path:
@@ -47,6 +61,14 @@ class Place:
 def place_of(placement: "Placement", runs_dir: Path) -> Place:
     """Where on this machine a placement's files are."""
     return Place(runs_dir / str(placement.attempt.run_id), placement.attempt.number, placement.rank)
+
+
+def places_of(placement: "Placement", runs_dir: Path) -> list[Place]:
+    """The places of all nodes a placement stands for: of a gateway, those of the whole run."""
+    place = place_of(placement, runs_dir)
+    if not placement.node.is_gateway:
+        return [place]
+    return [replace(place, node_rank=rank) for rank in range(placement.attempt.run.config["parallel"]["nodes"])]
 
 
 def never_began(placement: "Placement") -> bool:

@@ -60,12 +60,9 @@ class ProcessTrainer(Trainer):
 
     @property
     def exit_code(self) -> int:
-        """How it ended, negative for a signal; its shell was killed too when it left no code."""
-        try:
-            code = int(self.place.exit_file.read_text())
-        except (OSError, ValueError):
-            return -int(signal.SIGKILL)
-        return 128 - code if code > 128 else code
+        """How it ended; its shell was killed too when it left no code."""
+        code = self.place.exit_code
+        return -int(signal.SIGKILL) if code is None else code
 
     def kill(self, number: signal.Signals) -> None:
         """Signal every process of it, wherever torchrun put it; SIGKILL also those it starts meanwhile."""
