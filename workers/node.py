@@ -112,6 +112,8 @@ class Agent:
         except LaunchError as error:
             services.fail_run(run, str(error))
             return
+        if placement.attempt.held_from is None and not trainer.is_waiting:
+            services.nodes_given(placement.attempt, trainer.status)
         if run.state == RunState.STARTING:
             if text := trouble or trainer.status:
                 services.explain_start(run, text)

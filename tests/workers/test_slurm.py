@@ -95,8 +95,10 @@ def test_run_is_trained_by_one_job_of_as_many_nodes_as_it_asks_for(make_run, gat
     assert (run.state, run.step) == (RunState.FINISHED, 3), reason
     said = list(LogLine.objects.filter(run=run).order_by("id").values_list("source", "text"))
     where = {1: "c1", 2: "c[1-2]"}[nodes]
-    number = trainer_of(run, gateway).record.job
-    assert ("launcher", f"Slurm job {number} runs on {where}.") in said
+    sentence = f"Slurm job {trainer_of(run, gateway).record.job} runs on {where}."
+    assert ("launcher", sentence) in said
+    assert run.events.get(name="allocated").text == sentence
+    assert run.attempts.get().held_seconds > 0
     assert run.attempts.get().placements.get().exit_code == 0
     logs = sorted(path.name for path in (gateway.runs_dir / str(run.pk) / "logs").glob("*node*"))
     assert logs == [f"attempt-0001-node-{rank:04d}.log" for rank in range(nodes)]
@@ -106,6 +108,7 @@ def test_run_that_waits_in_the_queue_says_why_and_is_taken_back_when_stopped(mak
     run = make_run(parallel__nodes=4)
     reason = live(run, lambda: "queue" in run.reason, "a reason")
     assert reason == f"Slurm job {trainer_of(run, gateway).record.job} waits in the queue (PartitionConfig)."
+    assert run.attempts.get().held_seconds == 0
     request_stop(run, actor=run.owner)
     assert until(run, RunState.STOPPED) == "Stopped before it began."
 

@@ -120,6 +120,9 @@ class Attempt(models.Model):
     resume_step = models.BigIntegerField(null=True, blank=True, help_text="Checkpoint it was told to go on from.")
     from_step = models.BigIntegerField(null=True, blank=True, help_text="Step it went on from, as the trainer said.")
     last_step = models.BigIntegerField(null=True, blank=True, help_text="Newest step it told of.")
+    held_from = models.DateTimeField(
+        null=True, blank=True, help_text="When it was given its nodes; empty while it waits for them in a batch system."
+    )
     stepped_from = models.DateTimeField(null=True, blank=True, help_text="When it told of its first step.")
     stepped_until = models.DateTimeField(null=True, blank=True, help_text="When it told of its newest step.")
     reported = models.CharField(max_length=16, blank=True, choices=Outcome, help_text="What the trainer said last.")
@@ -147,7 +150,9 @@ class Attempt(models.Model):
     @property
     def held_seconds(self) -> float:
         """Device-seconds it has held its nodes."""
-        return ((self.ended_at or timezone.now()) - self.created_at).total_seconds() * self.num_devices
+        if self.held_from is None:
+            return 0.0
+        return ((self.ended_at or timezone.now()) - self.held_from).total_seconds() * self.num_devices
 
     @property
     def stepping_seconds(self) -> float:

@@ -123,7 +123,8 @@ def delete_run(run: Run, *, actor: User) -> None:
 def allocate(run: Run, nodes: list[Node]) -> Attempt:
     """Give a locked, queued run its gang of nodes, or one gateway, inside the caller's transaction."""
     number = (run.attempts.aggregate(last=Max("number"))["last"] or 0) + 1
-    attempt = Attempt.objects.create(run=run, number=number, resume_step=run.resume_step)
+    held_from = None if any(node.is_gateway for node in nodes) else timezone.now()
+    attempt = Attempt.objects.create(run=run, number=number, resume_step=run.resume_step, held_from=held_from)
     # Should it die, it goes on from what it saved itself.
     run.resume_step = None
     run.save(update_fields=["resume_step"])
@@ -187,6 +188,13 @@ def explain_start(run: Run, text: str) -> None:
     starting = Run.objects.filter(pk=run.pk, state=RunState.STARTING).exclude(reason=text)
     if starting.update(reason=text):
         messages.publish(run.pk, {"state"})
+
+
+@transaction.atomic
+def nodes_given(attempt: Attempt, text: str) -> None:
+    """Say that a batch system gave an attempt its nodes; it holds them from now on."""
+    Attempt.objects.filter(pk=attempt.pk).update(held_from=timezone.now())
+    note(attempt.run, attempt, "allocated", text)
 
 
 @transaction.atomic

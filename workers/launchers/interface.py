@@ -57,6 +57,11 @@ class Trainer(ABC):
         return ""
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it has no machine yet."""
+        return False
+
+    @property
     def status(self) -> str:
         """A sentence on what it waits for before it begins."""
         return ""

@@ -84,12 +84,16 @@ class SlurmTrainer(Trainer):
         return f"Slurm ended job {job.number}: {job.state}{_in_brackets(job.reason)}."
 
     @property
+    def is_waiting(self) -> bool:
+        return (job := self.job) is None or job.state == "PENDING"
+
+    @property
     def status(self) -> str:
         if (job := self.job) is None:
             return "Waits for Slurm to take its job."
-        if job.state == "PENDING":
+        if self.is_waiting:
             return f"Slurm job {job.number} waits in the queue{_in_brackets(job.reason)}."
-        return f"Slurm job {job.number} starts on {job.nodes}."
+        return f"Slurm job {job.number} runs on {job.nodes}."
 
     @property
     def trouble(self) -> str:
@@ -131,7 +135,7 @@ class SlurmTrainer(Trainer):
         """A job that waits is taken back; one that runs may save a checkpoint."""
         super().ask_to_stop()
         self._take_back()
-        if (job := self.job) and job.state == "PENDING":
+        if self.job and self.is_waiting:
             self.client.cancel(self.name, "--state=PENDING")
 
     def kill(self, number: signal.Signals) -> None:

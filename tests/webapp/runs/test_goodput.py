@@ -18,7 +18,7 @@ def at(seconds: float) -> datetime:
 def stretch(attempt: Attempt, *, held: tuple[float, float], steps: list[tuple[int, float]]) -> None:
     """Let an attempt have held its node and told of some steps at these seconds after noon."""
     record_progress(attempt.run, attempt, [(step, at(seconds)) for step, seconds in steps])
-    Attempt.objects.filter(pk=attempt.pk).update(created_at=at(held[0]), ended_at=at(held[1]))
+    Attempt.objects.filter(pk=attempt.pk).update(held_from=at(held[0]), ended_at=at(held[1]))
 
 
 @pytest.fixture
