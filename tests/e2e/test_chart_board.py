@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from tests.stack import wait_for
@@ -175,3 +176,24 @@ def test_incident_is_a_line_that_can_be_switched_off(open_run, run):
     expect(mark).to_have_count(1)
     page.get_by_label("events").uncheck()
     expect(mark).to_have_count(0)
+
+
+def test_earlier_attempts_are_shown_on_wish_named_in_the_table_and_remembered(open_run, run, start, log_metrics):
+    from webapp.runs.services import open_placements, placement_exited, record_progress
+
+    page = open_run()
+    record_progress(run, run.attempts.get(), [(1, timezone.now()), (400, timezone.now())])
+    expect(page.get_by_label("earlier attempts")).to_be_hidden()
+    placement_exited(open_placements(run)[0], exit_code=-9)
+    run.refresh_from_db()
+    start(run, from_step=300)
+    log_metrics(run, 2, loss=[(301, 1.0), (302, 1.0)])
+    page.reload()
+    expect(line_of(page, "loss")).to_have_count(2)  # smoothed, and raw behind it
+    page.get_by_label("earlier attempts").check()
+    expect(line_of(page, "loss")).to_have_count(4)
+    focus_on(page, "loss")
+    page.keyboard.press("v")
+    expect(page.locator('[data-chart="loss"] tbody tr', has_text="train, attempt 1").first).to_be_visible()
+    page.reload()
+    expect(line_of(page, "loss")).to_have_count(4)

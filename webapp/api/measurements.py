@@ -28,14 +28,21 @@ def read_metrics(
     max_points: int = selectors.MAX_POINTS,
     first_step: int | None = None,
     last_step: int | None = None,
+    attempt: int | None = None,
 ) -> dict[str, Any]:
-    """Series by key (comma-separated), exact or in buckets that keep every spike in `min` and `max`."""
+    """Series by key (comma-separated), exact or in buckets that keep every spike in `min` and `max`.
+
+    One curve over all attempts, of which later ones win; or all that one attempt did.
+    """
     names = list(dict.fromkeys(key for key in wanted.split(",") if key))
     if not names or len(names) > _MOST_KEYS:
         raise HttpError(400, f"keys: give 1 to {_MOST_KEYS} names, comma-separated; /metrics/keys lists them.")
+    run = get_run(run_id)
+    if attempt is not None and not run.attempts.filter(number=_bounded(attempt)).exists():
+        raise Http404(f"Run {run_id} has no attempt {attempt}; /runs/{run_id}/attempts lists them.")
     curves = selectors.read_curves(
-        get_run(run_id), names, max_points=max(2, min(max_points, _MOST_POINTS)),
-        first_step=_bounded(first_step), last_step=_bounded(last_step),
+        run, names, max_points=max(2, min(max_points, _MOST_POINTS)),
+        first_step=_bounded(first_step), last_step=_bounded(last_step), attempt=attempt,
     )  # fmt: skip
     return {"series": [vars(curve) for curve in curves]}
 

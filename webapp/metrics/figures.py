@@ -1,9 +1,11 @@
 """A Plotly figure from what was measured: pure functions from numbers to dictionaries; colours are the browser's."""
 
 import html
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from webapp.metrics.selectors import Curve
@@ -67,6 +69,7 @@ class Axis:
 
 
 STEPS = Axis()
+_DASHED = {"line": {"dash": "2px,3px", "width": 1.4}, "legendrank": 2000}
 
 
 def chart_of(chart_id: str) -> Chart:
@@ -80,12 +83,16 @@ def charts_of(keys: Sequence[str]) -> list[Chart]:
     return [*CHARTS, *(Chart(key, key, (key,)) for key in keys if key not in drawn)]
 
 
-def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, axis: Axis = STEPS) -> Figure:
-    """Lines over an axis.
+def line_figure(
+    chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0, axis: Axis = STEPS,
+    replaced: Mapping[int, Sequence[Curve]] = MappingProxyType({}),
+) -> Figure:  # fmt: skip
+    """Lines over an axis; under them, faint, what of each attempt in `replaced` a later one did again.
 
     A smoothed line keeps the raw one faintly behind it; buckets show their least and greatest value as a band; what is
     no finite number is a gap with a cross where the line was last seen. The names as they were logged are in
-    `layout.meta`; each trace says in `meta` of which series it is and in which role: line, raw, band or marks.
+    `layout.meta`; each trace says in `meta` of which series it is and in which role: line, raw, band or marks; and of
+    which attempt, where that was replaced.
     """
     names = chart.names or tuple("" if len(chart.keys) == 1 else key for key in chart.keys)
     traces: list[Figure] = []
@@ -96,23 +103,18 @@ def line_figure(chart: Chart, curves: Sequence[Curve], *, smoothing: float = 0.0
         if chart.is_stacked:
             traces.append(line(name, index, x, curve.values, stackgroup="all"))
             continue
-        if curve.min != curve.max:
-            traces.append(band(index, x, curve.min, curve.max))
-        smooth = smoothed(curve.values, smoothing) if smoothing else curve.values
-        if smoothing and len(x) > 1:
-            traces.append(
-                line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
-            )
-        traces.append(line(name, index, x, smooth))
-        if marks := _marks(name, index, x, curve):
-            traces.append(marks)
-    layout = _layout(chart, len({trace["meta"]["series"] for trace in traces}) > 1)
+        traces += _traces(name, index, x, curve, smoothing)
+    has_many = len({trace["meta"]["series"] for trace in traces}) > 1
+    faint = [] if chart.is_stacked else _replaced_traces(names, replaced, smoothing, axis)
+    if faint and not has_many:
+        traces = [{**trace, "showlegend": False} for trace in traces]
+    layout = _layout(chart, has_many or bool(faint))
     layout["meta"] = [name or chart.title for name in names]
     if axis.is_time:
         layout["xaxis"] = {"type": "date"} if axis.kind == "time" else {"ticksuffix": " s"}
-    if not chart.is_stacked and (span := _constant_span(curves)):
+    if not chart.is_stacked and (span := _constant_span([*curves, *itertools.chain(*replaced.values())])):
         layout["yaxis"]["range"] = span
-    return {"data": traces, "layout": layout}
+    return {"data": [*faint, *traces], "layout": layout}
 
 
 def load_figure(layers: Sequence[Sequence[int]]) -> Figure:
@@ -174,6 +176,41 @@ def smoothed(values: Sequence[float], weight: float) -> list[float]:
         share = weight * share + (1 - weight)
         result.append(mean / share)
     return result
+
+
+def _traces(name: str, index: int, x: Sequence[float], curve: Curve, smoothing: float) -> list[Figure]:
+    """A series: its band, its raw line where it is smoothed, its line, its crosses."""
+    traces = [band(index, x, curve.min, curve.max)] if curve.min != curve.max else []
+    if smoothing and len(x) > 1:
+        raw = line(name, index, x, curve.values, role="raw", opacity=0.25, showlegend=False, hoverinfo="skip")
+        traces.append(raw)
+    traces.append(line(name, index, x, smoothed(curve.values, smoothing) if smoothing else curve.values))
+    marks = _marks(name, index, x, curve)
+    return [*traces, marks] if marks else traces
+
+
+def _replaced_traces(
+    names: Sequence[str], replaced: Mapping[int, Sequence[Curve]], smoothing: float, axis: Axis
+) -> list[Figure]:
+    """Dashes for what was done again; the legend has one entry for all of it, hovering tells them apart."""
+    traces = [
+        {**trace, **_faint(trace), "meta": {**trace["meta"], "attempt": attempt}}
+        for attempt, curves in replaced.items()
+        for index, (name, curve) in enumerate(zip(names, curves, strict=True))
+        if curve.steps
+        for trace in _traces(
+            f"{name}, attempt {attempt}".removeprefix(", "), index, axis.places(curve), curve, smoothing
+        )
+    ]
+    if not traces:
+        return []
+    key = line("earlier attempts", traces[0]["meta"]["series"], [None, None], [], role="key", legendgroup="replaced")
+    return [*traces, {**key, "y": [None, None], **_DASHED}]
+
+
+def _faint(trace: Figure) -> Figure:
+    look = {"opacity": 0.7 * trace.get("opacity", 1.0), "showlegend": False, "legendgroup": "replaced"}
+    return {**look, **_DASHED} if trace["meta"]["role"] == "line" else look
 
 
 def line(name: str, index: int, x: Sequence[float], y: Sequence[float], *, role: str = "line", **more: Any) -> Figure:

@@ -14,6 +14,7 @@ from webapp.runs.attempts import segments
 from webapp.runs.models import Run
 
 MAX_POINTS = 2000
+MOST_REPLACED = 20
 _FAR = 2**62  # no step is so great
 
 
@@ -74,13 +75,36 @@ def read_curves(
     """
     ids = dict(Series.objects.using(chunks.database()).filter(run=run, key__in=keys).values_list("key", "id"))
     bounds = _bounds(run, first_step, last_step, attempt)
-    bits = _bucket_bits(_num_steps(run, ids.values(), bounds), max_points)
-    found = _read(run, ids.values(), bounds, bits)
+    shown = _shown(run, ids.values(), bounds).values()
+    num_steps = max(last for _, last in shown) - min(first for first, _ in shown) + 1 if shown else 1
+    found = _read(run, ids.values(), bounds, _bucket_bits(num_steps, max_points))
     # Points that lie in few places of a long way need no buckets.
-    found |= _read(
-        run, [series_id for series_id, buckets in found.items() if _would_fit(buckets, max_points)], bounds, 0
-    )
+    found |= _read(run, [series for series, buckets in found.items() if _would_fit(buckets, max_points)], bounds, 0)
     return [_curve(key, found.get(ids.get(key))) for key in dict.fromkeys(keys)]
+
+
+def read_replaced(
+    run: Run, keys: Sequence[str], *, max_points: int = MAX_POINTS, first_step: int | None = None,
+    last_step: int | None = None,
+) -> dict[int, list[Curve]]:  # fmt: skip
+    """By attempt the curves of the steps that a later one did again, of the newest few attempts that have such.
+
+    A series has about `max_points` points in all of them together.
+    """
+    replaced = [segment for segment in segments(run) if segment.last_step < _FAR][-MOST_REPLACED:]
+    first, last = _ends(first_step, last_step)
+    if not replaced:
+        return {}
+    ids = dict(Series.objects.using(chunks.database()).filter(run=run, key__in=keys).values_list("key", "id"))
+    bounds = {segment.attempt: (max(first, segment.last_step + 1), last) for segment in replaced}
+    shown = _shown(run, ids.values(), bounds)
+    bits = _bucket_bits(sum(end - start + 1 for start, end in shown.values()), max_points)
+    found = {attempt: _read(run, ids.values(), {attempt: bounds[attempt]}, bits) for attempt in shown}
+    return {
+        attempt: [_curve(key, curves.get(ids.get(key))) for key in dict.fromkeys(keys)]
+        for attempt, curves in found.items()
+        if curves
+    }
 
 
 def export_points(run: Run, keys: Collection[str] | None = None) -> Iterator[tuple[str, int, Points]]:
@@ -95,19 +119,22 @@ _Bounds = Mapping[int, tuple[int, int]]
 
 def _bounds(run: Run, first_step: int | None, last_step: int | None, attempt: int | None) -> _Bounds:
     """First and last step to read of each attempt: one attempt alone, or of each the steps at which it counts."""
-    first = -_FAR if first_step is None else first_step
-    last = _FAR - 1 if last_step is None else last_step
+    first, last = _ends(first_step, last_step)
     if attempt is not None:
         return {attempt: (first, last)}
     return {segment.attempt: (first, min(last, segment.last_step)) for segment in segments(run)}
 
 
-def _num_steps(run: Run, series: Collection[int], bounds: _Bounds) -> int:
-    """How many steps lie between the first and the last one logged within the bounds."""
+def _ends(first_step: int | None, last_step: int | None) -> tuple[int, int]:
+    return -_FAR if first_step is None else first_step, _FAR - 1 if last_step is None else last_step
+
+
+def _shown(run: Run, series: Collection[int], bounds: _Bounds) -> _Bounds:
+    """First and last step that the attempts logged within their bounds; those that logged none are left out."""
     logged = chunks.extent(run.pk, series)
-    shown = [(max(logged[number][0], first), min(logged[number][1], last))
-             for number, (first, last) in bounds.items() if number in logged]  # fmt: skip
-    return max(last for _, last in shown) - min(first for first, _ in shown) + 1 if shown else 1
+    ends = {number: (max(logged[number][0], first), min(logged[number][1], last))
+            for number, (first, last) in bounds.items() if number in logged}  # fmt: skip
+    return {number: (first, last) for number, (first, last) in ends.items() if first <= last}
 
 
 def _read(run: Run, series: Collection[int], bounds: _Bounds, bits: int) -> dict[int, Buckets]:

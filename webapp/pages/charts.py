@@ -26,7 +26,10 @@ def chart_board(request: HttpRequest, run_id: int) -> HttpResponse:
 
 @require_GET
 def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Figures: ?ids=loss&ids=mfu, smoothing=0…0.99, x=step|tokens|time|relative, from= and to= on that axis."""
+    """Figures: ?ids=loss&ids=mfu, smoothing=0…0.99, x=step|tokens|time|relative, from= and to= on that axis.
+
+    With ?replaced=1 also what earlier attempts did that later ones did again.
+    """
     run = get_run(run_id)
     axis = _axis(request, run)
     charts = [figures.chart_of(chart_id.replace("\x00", "")) for chart_id in request.GET.getlist("ids")[:_MOST_CHARTS]]
@@ -34,12 +37,14 @@ def chart_figures(request: HttpRequest, run_id: int) -> HttpResponse:
     first, last = _steps_in_view(request, run, keys, axis)
     found = selectors.read_curves(run, keys, max_points=_points(request), first_step=first, last_step=last)
     curves = {curve.key: curve for curve in found}
+    replaced = _replaced(request, run, keys, axis, first, last)
     drawn = {
         chart.id: figures.line_figure(
-            chart, [curves[key] for key in chart.keys], smoothing=smoothing(request), axis=axis
+            chart, [curves[key] for key in chart.keys], smoothing=smoothing(request), axis=axis,
+            replaced={attempt: [found[key] for key in chart.keys] for attempt, found in replaced.items()},
         )
         for chart in charts
-    }
+    }  # fmt: skip
     return as_json({"figures": drawn, "num_keys": selectors.count_keys(run)})
 
 
@@ -106,6 +111,19 @@ def smoothing(request: HttpRequest, most: float = 0.999) -> float:
 def _axis(request: HttpRequest, run: Run) -> figures.Axis:
     origin = run.started_at.timestamp() if run.started_at else 0.0
     return figures.Axis(request.GET.get("x", ""), run.tokens_per_step, origin)
+
+
+def _replaced(
+    request: HttpRequest, run: Run, keys: Sequence[str], axis: figures.Axis, first: int | None, last: int | None
+) -> dict[int, dict[str, selectors.Curve]]:
+    """What was done again, by attempt and key, where it is asked for."""
+    if "replaced" not in request.GET:
+        return {}
+    # The steps at a time are other ones in each attempt; what was done again is short enough to be read whole.
+    if axis.is_time:
+        first = last = None
+    found = selectors.read_replaced(run, keys, max_points=_points(request), first_step=first, last_step=last)
+    return {attempt: {curve.key: curve for curve in curves} for attempt, curves in found.items()}
 
 
 def _steps_in_view(

@@ -197,7 +197,11 @@ def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
 
 def _attempts_context(run: Run) -> dict[str, Any]:
     found = attempts.list_attempts(run)[::-1]
-    return {"attempts": found[:_MOST_ATTEMPTS], "num_earlier": max(0, len(found) - _MOST_ATTEMPTS)}
+    return {
+        "attempts": found[:_MOST_ATTEMPTS],
+        "num_earlier": max(0, len(found) - _MOST_ATTEMPTS),
+        "has_replaced": any(account.lost_steps for account in found),
+    }
 
 
 def _toml(run: Run) -> str:

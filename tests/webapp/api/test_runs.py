@@ -198,3 +198,18 @@ def test_attempts_are_listed_with_what_they_held_and_lost(ask, run, start):
         (0, 40, "killed"), (60, 0, ""),
     ]  # fmt: skip
     assert found["items"][0]["nodes"] == ["test-node"]
+
+
+def test_series_are_those_that_count_or_all_of_one_attempt(ask, run, start, log_metrics):
+    from webapp.runs.services import open_placements, placement_exited
+
+    start(run)
+    log_metrics(run, 1, loss=[(1, 1.0), (2, 1.0), (3, 1.0)])
+    placement_exited(open_placements(run)[0], exit_code=-9)
+    run.refresh_from_db()
+    start(run, from_step=1)
+    log_metrics(run, 2, loss=[(2, 2.0)])
+    values = lambda more="": ask("GET", f"/runs/{run.pk}/metrics?keys=loss{more}")[1]["series"][0]["values"]  # noqa: E731
+    assert (values(), values("&attempt=1"), values("&attempt=2")) == ([1.0, 2.0], [1.0, 1.0, 1.0], [2.0])
+    status, answer = ask("GET", f"/runs/{run.pk}/metrics?keys=loss&attempt=99999999999999999999")
+    assert (status, "no attempt" in answer["detail"]) == (404, True)

@@ -124,3 +124,15 @@ def test_layer_over_time_has_a_row_for_each_expert():
 
 def test_load_without_tokens_is_zero_and_no_fault():
     assert figures.load_figure([[0, 0]])["data"][0]["z"] == [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.6])
+def test_what_was_done_again_lies_faint_under_the_lines_and_says_which_attempt_did_it(smoothing):
+    again = {3: [curve("x", [1.0, NAN], low=[0.5, NAN], high=[2.0, NAN])], 4: [curve("x", [])]}
+    figure = draw(curves=[curve("x", [1.0, 2.0])], smoothing=smoothing, replaced=again)
+    of = lambda role: [trace for trace in figure["data"] if trace["meta"]["role"] == role]  # noqa: E731
+    faint, main = of("line")
+    assert (faint["name"], faint["meta"]["attempt"], "attempt" in main["meta"]) == ("attempt 3", 3, False)
+    assert faint["opacity"] < 1
+    assert [trace["name"] for trace in figure["data"] if trace.get("showlegend", True)] == ["earlier attempts"]
+    assert {"band", "marks"} <= {trace["meta"]["role"] for trace in figure["data"] if "attempt" in trace["meta"]}

@@ -124,3 +124,41 @@ def test_charts_are_read_from_the_replica_where_there_is_one(run, start, log_met
             selectors.read_curves(run, ["loss"])
     finally:
         del connections["replica"], connections.settings["replica"]
+
+
+@pytest.fixture
+def thrice(run, start, log_metrics):
+    """100 steps, then again from 60 to 90, then again from 40 on."""
+    from webapp.runs.services import open_placements, placement_exited
+
+    for attempt, (first, last) in enumerate([(0, 100), (60, 90), (40, 120)], 1):
+        start(run, from_step=first)
+        log_metrics(
+            run, attempt, loss=[(step, float(attempt)) for step in range(first + 1, last + 1)], eval=[(first, 0)]
+        )
+        if attempt < 3:
+            placement_exited(open_placements(run)[0], exit_code=-9)
+            run.refresh_from_db()
+    return run
+
+
+def test_what_was_done_again_is_found_by_attempt(thrice):
+    found = selectors.read_replaced(thrice, ["loss", "eval", "nothing"])
+    assert {attempt: curves[0].steps for attempt, curves in found.items()} == {
+        1: list(range(41, 101)), 2: list(range(61, 91)),
+    }  # fmt: skip
+    assert [curve.steps for curve in found[2][1:]] == [[60], []]
+
+
+def test_what_was_done_again_has_no_more_points_than_pixels_and_keeps_its_spikes(thrice, log_metrics):
+    log_metrics(thrice, 2, loss=[(77, 1e6)])
+    found = selectors.read_replaced(thrice, ["loss"], max_points=20)
+    assert sum(len(curves[0].steps) for curves in found.values()) <= 24
+    assert max(found[2][0].max) == 1e6
+
+
+def test_what_was_done_again_is_zoomed_to(thrice):
+    found = selectors.read_replaced(thrice, ["loss"], first_step=85, last_step=95)
+    assert {attempt: curves[0].steps for attempt, curves in found.items()} == {
+        1: list(range(85, 96)), 2: list(range(85, 91)),
+    }  # fmt: skip

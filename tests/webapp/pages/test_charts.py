@@ -3,6 +3,8 @@
 import pytest
 from django.utils import timezone
 
+from webapp.runs.services import open_placements, placement_exited
+
 pytestmark = pytest.mark.django_db
 
 
@@ -84,3 +86,17 @@ def test_what_can_be_no_pins_is_refused_in_one_sentence(run, viewer, browser_of,
     answer = browser_of(viewer).post(f"/runs/{run.pk}/pins", body, "application/json")
     assert answer.status_code == 422
     assert answer.content.endswith((b".", b"}."))
+
+
+@pytest.mark.parametrize("axis", ["step", "tokens", "time", "relative"])
+def test_earlier_attempts_are_drawn_where_they_are_asked_for(run, start, log_metrics, viewer, browser_of, axis):
+    start(run)
+    log_metrics(run, 1, loss=[(step, 1.0) for step in range(1, 101)])
+    placement_exited(open_placements(run)[0], exit_code=-9)
+    run.refresh_from_db()
+    start(run, from_step=50)
+    log_metrics(run, 2, loss=[(step, 2.0) for step in range(51, 81)])
+    client = browser_of(viewer)
+    attempts = lambda **query: {trace["meta"].get("attempt") for trace in figure_of(client, run, x=axis, **query)}  # noqa: E731
+    assert attempts() == {None}
+    assert attempts(replaced="1") == {None, 1}

@@ -10,10 +10,10 @@ const MOST_AT_ONCE = 32;
 export class ChartGrid {
   /**
    * `ask(ids, query)` gives figures by id. The query has x, smoothing, points and, when zoomed, from and to on that axis.
-   * Set `x`, `smoothing` and `marks` at will, then call `refresh`.
+   * Set `x`, `smoothing`, `replaced` and `marks` at will, then call `refresh`.
    */
   constructor(ask) {
-    Object.assign(this, { ask, x: "step", smoothing: 0, marks: [], range: null, turn: 0, turns: new WeakMap() });
+    Object.assign(this, { ask, x: "step", smoothing: 0, replaced: false, marks: [], range: null, turn: 0, turns: new WeakMap() });
     this.cards = new Map();
     this.visible = new Set();
     this.observer = new IntersectionObserver((entries) => this.#seen(entries), { rootMargin: NEAR });
@@ -67,6 +67,7 @@ export class ChartGrid {
   async #read(articles) {
     const width = Math.max(...articles.map((article) => article.clientWidth));
     const query = new URLSearchParams({ x: this.x, smoothing: this.smoothing, points: Math.ceil(width * POINTS_A_PIXEL) });
+    if (this.replaced) query.set("replaced", 1);
     if (this.range) {
       query.set("from", this.range[0]);
       query.set("to", this.range[1]);

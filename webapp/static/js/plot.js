@@ -82,7 +82,7 @@ function dressLayout({ layout, data }, { isLog = false, range = null, spread = n
     margin: { l: 46, r: 18, t: layout.showlegend ? 26 : 16, b: 30 },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: color("--font"), size: 12, color: color("--ink-2") },
-    hoverlabel: { bgcolor: color("--sheet"), bordercolor: color("--line-2"), font: { color: color("--ink"), size: 12 } },
+    hoverlabel: { bgcolor: color("--sheet"), bordercolor: color("--line-2"), font: { color: color("--ink"), size: 12 }, namelength: -1 },
     legend: { orientation: "h", traceorder: "normal", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
     // A margin that is found by measuring draws a chart twice; without a title the one above is enough.
     xaxis: { ...axis, automargin: Boolean(layout.xaxis?.title), ...layout.xaxis, title: { ...axis.title, ...layout.xaxis?.title } },
@@ -97,7 +97,7 @@ function dressLayout({ layout, data }, { isLog = false, range = null, spread = n
 
 /** Vertical lines, with a sign that says on hovering what happened; the newest of those in view. */
 function markLines(marks, data, range) {
-  const line = data.find((trace) => trace.meta?.role === "line");
+  const line = data.find(({ meta }) => meta?.role === "line" && !meta.attempt);
   const [low, high] = range ?? [line?.x[0], line?.x.at(-1)];
   const shown = marks.filter(({ x }) => x >= low && x <= high).sort((one, other) => other.x - one.x).slice(0, MOST_MARKS);
   return {

@@ -66,6 +66,13 @@ export class RunCharts {
       this.grid.zoom(null).catch(console.warn);
     });
     element("chart-marks").addEventListener("change", () => this.#placeMarks());
+    const replaced = element("chart-replaced");
+    replaced.checked = this.grid.replaced = localStorage.getItem("replaced") === "1";
+    replaced.addEventListener("change", () => {
+      localStorage.setItem("replaced", replaced.checked ? "1" : "0");
+      this.grid.replaced = replaced.checked;
+      this.refresh().catch(console.warn);
+    });
     element("chart-search").addEventListener("input", ({ target }) => this.board.find(target.value));
     element("pins-default").addEventListener("click", () => this.#keep("?default", { charts: this.board.pins }));
     element("pins-forget").addEventListener("click", () => this.#keep("", null).then(() => this.#readBoard()));

@@ -3,17 +3,22 @@
 const MOST_ROWS = 200;
 
 /** Rows {x, name, value, low, high} of a figure, raw values where the line is smoothed. */
-export function rowsOf(figure) {
+export const rowsOf = (figure) => linesOf(figure).flat();
+
+/** The rows of each line; those of what was done again come last. */
+function linesOf(figure) {
   const parts = (role) => figure.data.filter((trace) => trace.meta?.role === role);
-  return parts("line").flatMap((line) => {
-    const { series } = line.meta;
-    const of = (role) => parts(role).find((trace) => trace.meta.series === series);
+  const lines = parts("line").sort((one, other) => (one.meta.attempt ?? 0) - (other.meta.attempt ?? 0));
+  return lines.map((line) => {
+    const { series, attempt } = line.meta;
+    const of = (role) => parts(role).find(({ meta }) => meta.series === series && meta.attempt === attempt);
+    const name = [figure.layout.meta?.[series], attempt && `attempt ${attempt}`].filter(Boolean).join(", ");
     const words = new Map(of("marks")?.x.map((x, at) => [x, of("marks").text[at]]));
     const extremes = bandOf(of("band"));
     return (of("raw") ?? line).y.map((y, at) => {
       const x = line.x[at];
       const [low, high] = extremes.get(x) ?? [y, y];
-      return { x, name: figure.layout.meta?.[series] ?? "", value: y ?? words.get(x) ?? "", low: low ?? "", high: high ?? "" };
+      return { x, name, value: y ?? words.get(x) ?? "", low: low ?? "", high: high ?? "" };
     });
   });
 }
@@ -40,16 +45,17 @@ export function summarise(title, figure) {
 }
 
 export function tableOf(title, figure) {
-  const rows = rowsOf(figure);
+  const lines = linesOf(figure);
+  const most = Math.ceil(MOST_ROWS / lines.length);
   const table = document.createElement("table");
-  const cut = rows.length > MOST_ROWS ? `, the last ${MOST_ROWS} of ${rows.length} rows; the CSV has all` : "";
+  const cut = lines.some((rows) => rows.length > most) ? `, the last ${most} rows of each line; the CSV has all` : "";
   table.createCaption().textContent = title + cut;
   const head = table.createTHead().insertRow();
   for (const name of ["x", "series", "value", "least", "greatest"]) {
     head.append(Object.assign(document.createElement("th"), { scope: "col", textContent: name }));
   }
   const body = table.createTBody();
-  for (const row of rows.slice(-MOST_ROWS)) {
+  for (const row of lines.flatMap((rows) => rows.slice(-most))) {
     const line = body.insertRow();
     for (const cell of [row.x, row.name, row.value, row.low, row.high]) line.insertCell().textContent = short(cell);
   }
