@@ -18,7 +18,7 @@ up: $(VENV)/.run  ## run everything on this machine until Ctrl-C (PORT=8000 DATA
 	@exec $(PY) -m workers.local
 
 test: $(VENV)/.test  ## test everything, with servers of its own
-	@$(PY) -m tests.browser
+	@$(PY) -m tests.packages
 	$(PY) -m pytest
 
 check: $(VENV)/.test  ## style, and who may import whom

@@ -37,7 +37,7 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SchedulerParameters=sched_interval=1,bf_interval=1
 ReturnToService=2
-KillWait=2
+KillWait=1
 MessageTimeout=2
 PartitionName=all Nodes={nodes} Default=YES State=UP
 """
@@ -47,7 +47,7 @@ _NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs
 def missing() -> str:
     """Why there can be no Slurm here, or nothing."""
     names = [name for name in NEEDED if not find(name)]
-    return f"no Slurm: {', '.join(names)} not found (apt install slurm-wlm munge)" if names else ""
+    return f"{', '.join(names)} not found, which slurm-wlm and munge bring" if names else ""
 
 
 def find(name: str) -> str | None:

@@ -19,7 +19,7 @@ from tests.stack import free_port, wait_for
 def browser() -> Iterator[Browser]:
     path = find_browser()
     if path is None and not os.environ.get("CI"):
-        pytest.skip("no Chromium is installed: `python -m tests.browser` installs one")
+        pytest.skip("no Chromium is installed: `python -m tests.packages` installs one")
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         # Playwright keeps a loop in this thread, which Django takes for a reason to refuse the test's own queries.

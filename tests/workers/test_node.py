@@ -19,17 +19,21 @@ from workers.node import Agent
 from workers.shipper import Shipper
 
 TRAINER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from zaya_model.journal import Journal, journal_path
 folder, attempt, patience = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 with Journal(journal_path(folder, attempt), attempt) as journal:
     journal.event(0, "started", "Begins.")
     journal.metrics(1, {"loss": 1.0})
+    asked = []
+    signal.signal(signal.SIGTERM, lambda *_: asked.append("preempted"))
     end = time.monotonic() + patience
-    while time.monotonic() < end and not (folder / "stop").exists():
+    while time.monotonic() < end and not asked:
         time.sleep(0.01)
-    journal.event(1, "stopped" if (folder / "stop").exists() else "finished", "Is over.")
+        if (folder / "stop").exists():
+            asked.append("stopped")
+    journal.event(1, asked[0] if asked else "finished", "Is over.")
 """
 
 

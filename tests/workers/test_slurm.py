@@ -72,6 +72,16 @@ def until(live):
 
 
 @pytest.fixture
+def trainer_is(monkeypatch):
+    """Have another program in the trainer's stead."""
+
+    def use(*words: str) -> None:
+        monkeypatch.setattr(slurm_script, "command", lambda *_, **__: list(words))
+
+    return use
+
+
+@pytest.fixture
 def small_trainer(monkeypatch):
     """A program that speaks like the trainer, on the first node, and trains for so many seconds."""
 
@@ -120,20 +130,19 @@ def test_stopped_run_ends_with_what_its_trainer_says(run, until, small_trainer):
     assert until(run, RunState.STOPPED) == "Is over."
 
 
-def test_trainer_that_does_not_stop_is_ended_by_slurm(make_run, live, until, monkeypatch):
+def test_trainer_that_does_not_stop_is_ended_by_slurm(make_run, live, until, trainer_is, monkeypatch):
     monkeypatch.setattr("workers.node._SECONDS_FROM_TERM_TO_KILL", 0.2)
-    deaf = ["sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 0.1; done"]
-    monkeypatch.setattr(slurm_script, "command", lambda *_, **__: deaf)
+    trainer_is("sh", "-c", "trap '' TERM; echo deaf; while true; do sleep 0.1; done")
     run = make_run(recovery__stop_grace_seconds=0.1)
     live(run, lambda: LogLine.objects.filter(text="deaf").exists(), "it to run")
     request_stop(run, actor=run.owner)
     assert "CANCELLED" in until(run, RunState.STOPPED)
 
 
-def test_job_that_somebody_cancels_goes_on_while_restarts_are_left(make_run, cluster, until, gateway, small_trainer):
-    small_trainer(60.0)
+def test_job_that_is_cancelled_goes_on_while_restarts_are_left(make_run, cluster, live, until, gateway, trainer_is):
+    trainer_is("sleep", "60")
     run = make_run(recovery__max_restarts=1)
-    until(run, RunState.RUNNING)
+    live(run, lambda: "runs on" in run.reason, "it to run")
     number = trainer_of(run, gateway).record.job
     cluster.ask("scancel", str(number))
     reason = until(run, RunState.QUEUED, RunState.FAILED)
@@ -141,10 +150,19 @@ def test_job_that_somebody_cancels_goes_on_while_restarts_are_left(make_run, clu
     assert reason.endswith("Goes on from the last checkpoint; 0 restarts are left.")
 
 
-def test_job_whose_node_is_lost_says_so(make_run, until, gateway, cluster, small_trainer):
+def test_trainer_that_can_save_before_slurm_ends_its_job_uses_no_restart(run, cluster, until, gateway, small_trainer):
     small_trainer(60.0)
-    run = make_run(recovery__max_restarts=0)
     until(run, RunState.RUNNING)
+    number = trainer_of(run, gateway).record.job
+    cluster.ask("scancel", str(number))
+    reason = until(run, RunState.PREEMPTED)
+    assert (reason, run.restarts) == (f"Slurm ended job {number}: CANCELLED; goes on from the last checkpoint.", 0)
+
+
+def test_job_whose_node_is_lost_says_so(make_run, live, until, gateway, cluster, trainer_is):
+    trainer_is("sleep", "60")
+    run = make_run(recovery__max_restarts=0)
+    live(run, lambda: "runs on" in run.reason, "it to run")
     number = trainer_of(run, gateway).record.job
     for node in slurm.NODES:
         cluster.ask("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=tests")
@@ -154,8 +172,8 @@ def test_job_whose_node_is_lost_says_so(make_run, until, gateway, cluster, small
     assert reason.startswith(f"Slurm ended job {number}: NODE_FAIL")
 
 
-def test_trainer_that_dies_says_its_last_words(make_run, until, monkeypatch):
-    monkeypatch.setattr(slurm_script, "command", lambda *_, **__: ["sh", "-c", "echo Out of luck; exit 3"])
+def test_trainer_that_dies_says_its_last_words(make_run, until, trainer_is):
+    trainer_is("sh", "-c", "echo Out of luck; exit 3")
     run = make_run(recovery__max_restarts=0)
     assert until(run, RunState.FAILED) == (
         'The trainer ended with exit code 3 without a word. Last line of its log: "Out of luck". No restart is left.'

@@ -230,12 +230,12 @@ def placement_exited(placement: Placement, *, exit_code: int, cause: str = "", l
         messages.call_scheduler()
         return
     if attempt.reported:
-        end_attempt(attempt, Outcome(attempt.reported), f"{attempt.reason} {cause}".rstrip())
+        end_attempt(attempt, Outcome(attempt.reported), f"{attempt.reason} {cause}".rstrip(), cause=cause)
     else:
         end_attempt(attempt, Outcome.KILLED, _death(exit_code, cause, last_words))
 
 
-def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
+def end_attempt(attempt: Attempt, outcome: Outcome, reason: str, *, cause: str = "") -> None:
     """Close an attempt of a locked run and move the run on, inside the caller's transaction.
 
     finished → finished; failed → failed; stopped, preempted → stopped if a person asked, else preempted: it waits for
@@ -255,7 +255,7 @@ def end_attempt(attempt: Attempt, outcome: Outcome, reason: str) -> None:
     elif was_asked:
         states.move(run, "stop", reason, attempt=attempt.number)
     elif outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
-        why = "Made way for a more urgent run" if run.is_yielding else "The node was shut down or taken away"
+        why = "Made way for a more urgent run" if run.is_yielding else cause.rstrip(".") or "The node was shut down"
         # Without a word from a trainer nothing was running yet.
         transition = "preempt" if attempt.reported else "requeue"
         states.move(run, transition, f"{why}; goes on from the last checkpoint.", attempt=attempt.number)

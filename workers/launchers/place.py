@@ -45,6 +45,14 @@ class Place:
         return 128 - code if code > 128 else code
 
     @property
+    def ended_at(self) -> float:
+        """When that was noted, in seconds since 1970; 0 when it was not."""
+        try:
+            return self.exit_file.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    @property
     def log(self) -> Path:
         return self.run_dir / "logs" / f"{self.name}.log"
 

@@ -19,6 +19,7 @@ from workers.launchers.slurm_client import Job, NotAnswered, NotReached, Refused
 from workers.launchers.slurm_script import batch_script
 
 _SECONDS_UNTIL_IT_IS_NOT_THERE = 30.0
+_SECONDS_FOR_THE_LAST_WORD = 10.0
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,19 @@ class SlurmTrainer(Trainer):
     @property
     def is_alive(self) -> bool:
         if self.place.exit_code is not None:
-            return False
+            return self._may_slurm_say_more
         if job := self.job:
             return not job.is_over
         if self.record.job is None:
             return self.place.record.exists()
         return not self.client.has_answered_since(self.record.tried_at)
+
+    @property
+    def _may_slurm_say_more(self) -> bool:
+        """Whether a job that wrote its exit code is soon told to be over, and by whom it was ended."""
+        if (job := self.job) is None or job.is_over or self.client.trouble:
+            return False
+        return time.time() - self.place.ended_at < _SECONDS_FOR_THE_LAST_WORD
 
     @property
     def never_began(self) -> bool:
