@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 from ninja.errors import HttpError
 
-from webapp.api.runs import get_run
+from webapp.api.runs import bounded, get_run
 from webapp.checkpoints.selectors import list_checkpoints
 from webapp.metrics import selectors
 from webapp.metrics.export import FORMATS
@@ -38,11 +38,11 @@ def read_metrics(
     if not names or len(names) > _MOST_KEYS:
         raise HttpError(400, f"keys: give 1 to {_MOST_KEYS} names, comma-separated; /metrics/keys lists them.")
     run = get_run(run_id)
-    if attempt is not None and not run.attempts.filter(number=_bounded(attempt)).exists():
+    if attempt is not None and not run.attempts.filter(number=bounded(attempt)).exists():
         raise Http404(f"Run {run_id} has no attempt {attempt}; /runs/{run_id}/attempts lists them.")
     curves = selectors.read_curves(
         run, names, max_points=max(2, min(max_points, _MOST_POINTS)),
-        first_step=_bounded(first_step), last_step=_bounded(last_step), attempt=attempt,
+        first_step=bounded(first_step), last_step=bounded(last_step), attempt=attempt,
     )  # fmt: skip
     return {"series": [vars(curve) for curve in curves]}
 
@@ -111,13 +111,8 @@ def read_logs(
 ) -> dict[str, Any]:  # fmt: skip
     """Log lines, oldest first: the newest ones, those before an id, or those after one."""
     lines = selectors.read_log(
-        get_run(run_id), search=search, level=level, before=_bounded(before), after=_bounded(after),
+        get_run(run_id), search=search, level=level, before=bounded(before), after=bounded(after),
         limit=max(1, min(limit, _MOST_LINES)),
     )  # fmt: skip
     fields = ("id", "attempt", "source", "time", "level", "text")
     return {"items": [{field: getattr(line, field) for field in fields} for line in lines]}
-
-
-def _bounded(number: int | None) -> int | None:
-    """A number that Postgres can hold."""
-    return None if number is None else max(-(2**62), min(number, 2**62))

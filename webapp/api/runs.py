@@ -16,6 +16,7 @@ from webapp.runs.attempts import Account, goodput, list_attempts
 from webapp.runs.models import Priority, Run
 from webapp.runs.query import parse_query
 from webapp.runs.query_terms import QueryError
+from webapp.runs.timeline import KINDS, read_timeline
 from zaya_model.errors import ConfigError, Problem
 from zaya_model.presets import build, load_preset
 
@@ -88,8 +89,8 @@ def list_runs(
 def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
     """One run with its config and attempts."""
     run = get_run(run_id)
-    attempts = [_describe_attempt(account) for account in list_attempts(run)]
-    found = goodput(run)
+    accounts = list_attempts(run, with_nodes=True)
+    attempts, found = [_describe_attempt(account) for account in accounts], goodput(accounts)
     held = {"share": found.share, "device_seconds": found.held_seconds, "lost_steps": found.lost_steps}
     return {**describe(run), "notes": run.notes, "config": run.config, "attempts": attempts, "goodput": held}
 
@@ -97,7 +98,7 @@ def read_run(request: HttpRequest, run_id: int) -> dict[str, Any]:
 @router.get("/{int:run_id}/attempts")
 def read_attempts(request: HttpRequest, run_id: int) -> dict[str, Any]:
     """Each start of a run, oldest first: where, from which step to which, what it held, what was done again."""
-    return {"items": [_describe_attempt(account) for account in list_attempts(get_run(run_id))]}
+    return {"items": [_describe_attempt(account) for account in list_attempts(get_run(run_id), with_nodes=True)]}
 
 
 @router.post("/{int:run_id}/stop")
@@ -136,22 +137,39 @@ def delete_run(request: HttpRequest, run_id: int) -> Status:
 
 
 @router.get("/{int:run_id}/events")
-def list_events(request: HttpRequest, run_id: int) -> dict[str, Any]:
-    """The run's timeline, newest first."""
+def list_events(
+    request: HttpRequest, run_id: int, kind: str = "", attempt: int | None = None, before: int | None = None,
+    limit: int = 200,
+) -> dict[str, Any]:  # fmt: skip
+    """The run's timeline, newest first: all of it, one kind, or one attempt; `next` is the `before` of earlier ones."""
+    if kind and kind not in KINDS:
+        raise HttpError(400, f"kind: write {', '.join(KINDS)}, not {kind!r}.")
+    page = read_timeline(
+        get_run(run_id), kind=kind, attempt=bounded(attempt), before=bounded(before), count=max(1, min(limit, 1000))
+    )
     return {
         "items": [
             {
-                "time": event.time,
-                "name": event.name,
-                "text": event.text,
-                "step": event.step,
-                "attempt": event.attempt,
-                "actor": event.actor.username if event.actor else None,
-                "data": event.data,
+                "id": entry.event.pk,
+                "time": entry.event.time,
+                "name": entry.event.name,
+                "gravity": entry.gravity,
+                "text": entry.event.text,
+                "step": entry.event.step,
+                "attempt": entry.event.attempt,
+                "actor": entry.event.actor.username if entry.event.actor else None,
+                "lasted": entry.lasted,
+                "data": entry.event.data,
             }
-            for event in selectors.timeline(get_run(run_id))
-        ]
+            for entry in page.entries
+        ],
+        "next": page.earlier,
     }
+
+
+def bounded(number: int | None) -> int | None:
+    """A number that Postgres can hold."""
+    return None if number is None else max(-(2**62), min(number, 2**62))
 
 
 def get_run(run_id: int) -> Run:

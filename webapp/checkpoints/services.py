@@ -6,7 +6,7 @@ from typing import Any
 from webapp.accounts.models import User
 from webapp.checkpoints.models import USABLE, Checkpoint, CheckpointStatus
 from webapp.runs import services as runs
-from webapp.runs.models import Priority, Run
+from webapp.runs.models import Event, Priority, Run
 from webapp.runs.states import NotAllowed
 from webapp.text import storable
 from zaya_model.config import RunConfig
@@ -21,7 +21,7 @@ _WITHOUT_WEIGHTS = {
 
 
 def record_checkpoint(run: Run, record: Mapping[str, Any]) -> None:
-    """Keep the newest word on a checkpoint, inside the shipper's transaction.
+    """Keep the newest word on a checkpoint, inside the shipper's transaction; one that is whole is on the timeline.
 
     Raises ValueError for a status nobody knows.
     """
@@ -34,9 +34,15 @@ def record_checkpoint(run: Run, record: Mapping[str, Any]) -> None:
         "reason": storable(record.get("reason", "")),
         "path": storable(record.get("path", f"checkpoints/step-{record['step']:08d}"))[:500],
     }
-    Checkpoint.objects.update_or_create(
+    was_usable = run.checkpoints.filter(step=record["step"], status__in=USABLE).exists()
+    checkpoint, _ = Checkpoint.objects.update_or_create(
         run=run, step=record["step"], defaults=values, create_defaults={**values, "created_at": record["time"]}
     )
+    if checkpoint.is_usable and not was_usable:
+        Event.objects.create(
+            run=run, attempt=checkpoint.attempt, step=checkpoint.step, time=record["time"], name="checkpoint",
+            text=f"The checkpoint of step {checkpoint.step:,} is whole and on disk.",
+        )  # fmt: skip
 
 
 def resume_from(run: Run, step: int, *, actor: User) -> Run:

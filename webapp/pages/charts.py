@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET
 
 from webapp.metrics import figures, selectors
 from webapp.metrics.export import FORMATS
+from webapp.pages.address import number
 from webapp.pages.board import board_of
 from webapp.pages.marks import marks_of
 from webapp.pages.runs import get_run
@@ -93,11 +94,6 @@ def _log_pieces(run: Run) -> Iterator[bytes]:
 
 def as_json(value: object) -> HttpResponse:
     return HttpResponse(json.dumps(value, allow_nan=False), content_type="application/json")
-
-
-def number(request: HttpRequest, name: str) -> int | None:
-    text = request.GET.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 
 def smoothing(request: HttpRequest, most: float = 0.999) -> float:

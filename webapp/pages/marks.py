@@ -4,15 +4,9 @@ from datetime import datetime
 from typing import Any
 
 from webapp.checkpoints.selectors import list_checkpoints
-from webapp.runs import selectors
 from webapp.runs.models import Run
+from webapp.runs.timeline import KINDS
 
-# Events that break a curve, or explain its shape; others are read on the timeline.
-_RESTARTS = {"resumed"}
-_INCIDENTS = {
-    "nan", "loss_spike", "checkpoint_failed", "checkpoint_refused", "stalled", "peer_lost", "lost_work", "expert_died",
-    "expert_revived", "preempted", "superseded", "unreadable", "failed",
-}  # fmt: skip
 _MOST_OF_A_KIND = 200
 
 
@@ -22,12 +16,15 @@ def marks_of(run: Run) -> list[dict[str, Any]]:
         _mark(checkpoint.step, checkpoint.created_at, "checkpoint", f"Checkpoint of step {checkpoint.step}")
         for checkpoint in list_checkpoints(run)[:_MOST_OF_A_KIND]
     ]
-    happened = [
-        _mark(event.step, event.time, "restart" if event.name in _RESTARTS else "incident", event.text)
-        for event in selectors.timeline(run, limit=_MOST_OF_A_KIND)
-        if event.step is not None and event.name in _RESTARTS | _INCIDENTS
+    again = run.attempts.filter(number__gt=1, from_step__isnull=False).order_by("-number")
+    restarts = [
+        _mark(attempt.from_step, attempt.created_at, "restart", f"Attempt {attempt.number} goes on from here")
+        for attempt in again[:_MOST_OF_A_KIND]
     ]
-    return saved + happened
+    # Events that explain the shape of a curve; others are read on the timeline.
+    happened = run.events.filter(KINDS["incidents"], step__isnull=False).order_by("-id")
+    incidents = [_mark(event.step, event.time, "incident", event.text) for event in happened[:_MOST_OF_A_KIND]]
+    return saved + restarts + incidents
 
 
 def _mark(step: int, time: datetime, kind: str, text: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
 from webapp.metrics import figures, routing, selectors
-from webapp.pages.charts import as_json, number
+from webapp.pages.address import number
+from webapp.pages.charts import as_json
 from webapp.pages.runs import get_run
 
 

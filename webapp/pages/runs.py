@@ -1,5 +1,6 @@
 """Pages of runs: a new one, one run, and the buttons on it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,9 @@ from webapp.pages.board import board_of
 from webapp.pages.forms import RunForm, build_form
 from webapp.pages.live import hub
 from webapp.pages.summary import summarise
-from webapp.runs import attempts, selectors, services, states
+from webapp.pages.timeline import timeline_context
+from webapp.runs import selectors, services, states
+from webapp.runs.attempts import Account, goodput, list_attempts
 from webapp.runs.models import Priority, Run
 from zaya_model.config import RunConfig
 from zaya_model.errors import ConfigError
@@ -62,13 +65,14 @@ def run_page(request: HttpRequest, run_id: int) -> HttpResponse:
     """One run, live."""
     place = hub.place  # before the first row is read: the page is told of whatever comes after
     run = get_run(run_id)
-    context = _head_context(request, run) | {
+    accounts = list_attempts(run, with_nodes=True)
+    context = _head_context(request, run, accounts) | {
         "place": place,
         "board": board_of(request.user, run),
         "dead": dead_experts(run),
         "checkpoints": list_checkpoints(run),
-        "events": selectors.timeline(run),
-        **_attempts_context(run),
+        **timeline_context(request, run),
+        **_attempts_context(accounts),
         "measures": MEASURES,
         "layers": range(run.config["model"]["num_hidden_layers"]),
         "config_toml": _toml(run),
@@ -83,11 +87,15 @@ def run_fragment(request: HttpRequest, run_id: int, part: str) -> HttpResponse:
     """One part of the run's page, for the live stream to replace."""
     run = get_run(run_id)
     contexts: dict[str, Any] = {
-        "head": lambda: _head_context(request, run),
+        "head": lambda: _head_context(request, run, list_attempts(run)),
         "alert": lambda: {"dead": dead_experts(run)},
-        "attempts": lambda: {"run": run, **_attempts_context(run)},
-        "checkpoints": lambda: {**_head_context(request, run), "checkpoints": list_checkpoints(run)},
-        "timeline": lambda: {"run": run, "events": selectors.timeline(run)},
+        "attempts": lambda: {"run": run, **_attempts_context(list_attempts(run, with_nodes=True))},
+        "checkpoints": lambda: {
+            "run": run,
+            "may_resume": _may_resume(request, run),
+            "checkpoints": list_checkpoints(run),
+        },
+        "timeline": lambda: timeline_context(request, run),
     }
     if part not in contexts:
         raise Http404(f"There is no part {part}.")
@@ -185,18 +193,22 @@ def form_context(form: RunForm, parent: Run | None = None) -> dict[str, Any]:
     return context
 
 
-def _head_context(request: HttpRequest, run: Run) -> dict[str, Any]:
+def _head_context(request: HttpRequest, run: Run, accounts: Sequence[Account]) -> dict[str, Any]:
     return {
         "run": run,
-        "summary": replace(summarise([run])[0], goodput=attempts.goodput(run)),
+        "summary": replace(summarise([run])[0], goodput=goodput(accounts)),
         "may_stop": request.user.can_operate and (states.may(run, "ask_to_stop") or states.may(run, "cancel")),
-        "may_resume": request.user.can_operate and states.may(run, "resume"),
+        "may_resume": _may_resume(request, run),
         "may_delete": request.user.can_operate and run.is_ended,
     }
 
 
-def _attempts_context(run: Run) -> dict[str, Any]:
-    found = attempts.list_attempts(run)[::-1]
+def _may_resume(request: HttpRequest, run: Run) -> bool:
+    return request.user.can_operate and states.may(run, "resume")
+
+
+def _attempts_context(accounts: Sequence[Account]) -> dict[str, Any]:
+    found = accounts[::-1]
     return {
         "attempts": found[:_MOST_ATTEMPTS],
         "num_earlier": max(0, len(found) - _MOST_ATTEMPTS),

@@ -65,29 +65,25 @@ def segments(run: Run) -> list[Segment]:
     return found[::-1]
 
 
-def list_attempts(run: Run) -> list[Account]:
-    """Every attempt with its nodes, oldest first."""
-    return _accounts(run, list(run.attempts.prefetch_related("placements__node").order_by("number")))
-
-
-def goodput(run: Run) -> Goodput:
-    """Device-seconds of all attempts so far, and the steps that were done more than once."""
-    found = _accounts(run, list(run.attempts.order_by("number")))
-    return Goodput(
-        sum(account.attempt.held_seconds for account in found),
-        sum(account.useful_seconds for account in found),
-        sum(account.lost_steps for account in found),
-    )
-
-
-def _accounts(run: Run, attempts: Sequence[Attempt]) -> list[Account]:
+def list_attempts(run: Run, *, with_nodes: bool = False) -> list[Account]:
+    """Every attempt, oldest first."""
+    attempts = run.attempts.order_by("number")
     found, next_from = [], _FAR
-    for attempt in reversed(attempts):
+    for attempt in reversed(list(attempts.prefetch_related("placements__node") if with_nodes else attempts)):
         attempt.run = run
         lost_steps = max(0, (attempt.last_step or 0) - max(next_from, attempt.from_step or 0))
         found.append(Account(attempt, lost_steps, attempt.lost_seconds(next_from)))
         next_from = next_from if attempt.from_step is None else min(next_from, attempt.from_step)
     return found[::-1]
+
+
+def goodput(attempts: Sequence[Account]) -> Goodput:
+    """Device-seconds of all attempts of a run so far, and the steps that were done more than once."""
+    return Goodput(
+        sum(account.attempt.held_seconds for account in attempts),
+        sum(account.useful_seconds for account in attempts),
+        sum(account.lost_steps for account in attempts),
+    )
 
 
 def _share(useful: float, held: float) -> float | None:

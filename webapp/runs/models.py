@@ -207,6 +207,7 @@ class Event(models.Model):
 
     class Meta:
         ordering = ["run", "id"]
+        indexes = [models.Index(fields=["run", "id"])]
 
     def __str__(self) -> str:
         return f"{self.time:%Y-%m-%dT%H:%M:%SZ} {self.name}: {self.text}"

@@ -1,8 +1,8 @@
-"""Reads on runs: lists, one run, its timeline."""
+"""Reads on runs: lists, one run, who waits and who works where."""
 
 from django.db.models import Q, QuerySet
 
-from webapp.runs.models import ACTIVE, WAITING, Event, Placement, Run, RunState
+from webapp.runs.models import ACTIVE, WAITING, Placement, Run, RunState
 
 SORTS = {
     "newest": "-id",
@@ -55,11 +55,6 @@ def queue_position(run: Run) -> int:
 def node_placements(node_name: str) -> QuerySet[Placement]:
     """Open placements of one node, with all that is needed to start or stop them."""
     return Placement.objects.filter(node__name=node_name, ended_at=None).select_related("attempt__run", "node")
-
-
-def timeline(run: Run, limit: int = 200) -> list[Event]:
-    """The newest events of a run, newest first."""
-    return list(run.events.select_related("actor").order_by("-id")[:limit])
 
 
 def runs_by_node() -> dict[int, list[int]]:

@@ -302,7 +302,7 @@ def record_event(run: Run, attempt: Attempt, record: Mapping[str, Any]) -> None:
         attempt.save(update_fields=["from_step"])
         _tell_loss(run, attempt, record["time"])
         if attempt.ended_at is None and states.may(run, "begin"):
-            states.move(run, "begin", text, attempt=attempt.number)
+            states.move(run, "begin", text, attempt=attempt.number, step=attempt.from_step)
         return
     if name in Outcome.values and attempt.ended_at is None:
         attempt.reported, attempt.reason = name, text

@@ -50,8 +50,11 @@ def may(run: Run, transition: str) -> bool:
     return run.state in TRANSITIONS[transition][0]
 
 
-def move(run: Run, transition: str, text: str, *, actor: Any = None, attempt: int | None = None) -> None:
-    """Move a locked run, inside the caller's transaction; `text` is the reason shown and the event's sentence.
+def move(
+    run: Run, transition: str, text: str, *, actor: Any = None, attempt: int | None = None, step: int | None = None
+) -> None:
+    """Move a locked run, inside the caller's transaction; `text` is the reason shown and the event's sentence,
+    `step` the event's where it is not the run's newest.
 
     Raises NotAllowed when the state does not admit it.
     """
@@ -68,5 +71,6 @@ def move(run: Run, transition: str, text: str, *, actor: Any = None, attempt: in
     if target in ENDED:
         run.ended_at = now
     run.save(update_fields=["state", "reason", "is_yielding", "queued_at", "started_at", "ended_at"])
-    Event.objects.create(run=run, attempt=attempt, step=run.step, time=now, name=target, text=text, actor=actor)
+    step = run.step if step is None else step
+    Event.objects.create(run=run, attempt=attempt, step=step, time=now, name=target, text=text, actor=actor)
     messages.publish(run.pk, {"state", "events"})

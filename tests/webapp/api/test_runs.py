@@ -213,3 +213,14 @@ def test_series_are_those_that_count_or_all_of_one_attempt(ask, run, start, log_
     assert (values(), values("&attempt=1"), values("&attempt=2")) == ([1.0, 2.0], [1.0, 1.0, 1.0], [2.0])
     status, answer = ask("GET", f"/runs/{run.pk}/metrics?keys=loss&attempt=99999999999999999999")
     assert (status, "no attempt" in answer["detail"]) == (404, True)
+
+
+def test_events_come_by_kind_attempt_and_page(ask, run):
+    for number in range(5):
+        run.events.create(name="nan", time=datetime.now(UTC), attempt=number % 2)
+    _, first = ask("GET", f"/runs/{run.pk}/events?kind=incidents&limit=2&attempt=0")
+    _, second = ask("GET", f"/runs/{run.pk}/events?kind=incidents&limit=2&attempt=0&before={first['next']}")
+    assert [len(page["items"]) for page in (first, second)] == [2, 1]
+    assert (second["next"], second["items"][0]["gravity"]) == (None, "error")
+    status, answer = ask("GET", f"/runs/{run.pk}/events?kind=x")
+    assert (status, "incidents, checkpoints, states, people" in answer["detail"]) == (400, True)

@@ -60,10 +60,14 @@ def test_chart_has_no_more_points_than_it_has_room_for(measured, operator, brows
     assert len(xs_of(browser_of(operator), measured, points="300")) <= 301
 
 
-def test_marks_are_checkpoints_restarts_and_incidents_alone(run, operator, browser_of):
+def test_marks_are_checkpoints_restarts_and_incidents_alone(run, start, operator, browser_of):
     now = timezone.now()
     run.checkpoints.create(step=5, attempt=1, status="durable", created_at=now, updated_at=now)
-    for step, name in ((1, "started"), (6, "resumed"), (7, "nan")):
+    start(run)
+    placement_exited(open_placements(run)[0], exit_code=-9)
+    run.refresh_from_db()
+    start(run, from_step=6)
+    for step, name in ((1, "phase"), (7, "nan")):
         run.events.create(step=step, time=now, name=name, text=name)
     marks = browser_of(operator).get(f"/runs/{run.pk}/marks").json()
     assert {(mark["step"], mark["kind"]) for mark in marks} == {(5, "checkpoint"), (6, "restart"), (7, "incident")}

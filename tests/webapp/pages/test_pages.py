@@ -209,3 +209,24 @@ def test_a_thousand_attempts_cost_the_page_no_more_than_fifty(run, node, viewer,
         page = client.get(f"/runs/{run.pk}/parts/attempts").content.decode()
     assert page.count("<tr id=") == 50
     assert "950 earlier ones" in page
+
+
+def test_timeline_is_filtered_by_the_address_and_leads_to_earlier_events(run, viewer, browser_of):
+    run.events.model.objects.bulk_create(
+        run.events.model(run=run, name="nan", text=f"No number {n}.", time=datetime.now(UTC), attempt=n % 2, step=7)
+        for n in range(250)
+    )
+    client = browser_of(viewer)
+    page = client.get(f"/runs/{run.pk}?kind=incidents&attempt=1").content.decode()
+    texts = lambda page: re.findall(r"No number (\d+)", page)  # noqa: E731
+    assert texts(page) == [str(n) for n in range(249, 50, -2)]
+    earlier = re.search(r'href="(\?[^"]*before=[^"#]*)', page)[1].replace("&amp;", "&")
+    assert texts(client.get(f"/runs/{run.pk}/parts/timeline{earlier}").content.decode())[-1] == "1"
+    assert '<span class="spoken">error: </span>' in page
+
+
+@pytest.mark.parametrize(
+    "query", ["kind=x&attempt=-1&before=x", "attempt=99999999999999999999", "before=0", "kind=%00"]
+)
+def test_timeline_opens_at_any_address(run, viewer, browser_of, query):
+    assert browser_of(viewer).get(f"/runs/{run.pk}?{query}").status_code == 200

@@ -34,7 +34,7 @@ def twice(run, start):
 
 
 def test_steps_done_again_count_once(twice):
-    found = goodput(twice)
+    found = goodput(list_attempts(twice))
     assert found.lost_steps == 40
     assert found.held_seconds == 200
     assert found.useful_seconds == pytest.approx(100 * 0.6 + 50)
@@ -55,14 +55,14 @@ def test_the_timeline_says_what_a_death_cost(twice):
 
 
 def test_a_run_that_never_held_a_node_has_no_goodput(run):
-    assert goodput(run).share is None
+    assert goodput(list_attempts(run)).share is None
 
 
 def test_every_process_counts(make_run, start):
     run = make_run(parallel__processes_per_node=2)
     attempt = start(run)
     stretch(attempt, held=(0, 100), steps=[(1, 50), (50, 100)])
-    assert (goodput(run).held_seconds, goodput(run).useful_seconds) == (200, 100)
+    assert (goodput(list_attempts(run)).held_seconds, goodput(list_attempts(run)).useful_seconds) == (200, 100)
 
 
 def test_a_late_word_of_an_ended_attempt_does_not_set_the_run_back(twice):

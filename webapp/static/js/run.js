@@ -1,8 +1,10 @@
 // The run's page: charts, router, log and parts, each read again when the stream says that it changed.
-import { follow, read, replace } from "./live.js";
+import { follow } from "./live.js";
 import { LogView } from "./log.js";
 import { RouterView } from "./router.js";
+import { readPart } from "./parts.js";
 import { RunCharts } from "./run_charts.js";
+import { listenToTimeline } from "./timeline.js";
 
 const { run, url } = document.body.dataset;
 const charts = new RunCharts(url);
@@ -18,12 +20,14 @@ follow(run, async (topics) => {
   const parts = [...document.querySelectorAll("[data-part]")].filter((part) => has(...part.dataset.topics.split(" ")));
   await Promise.all([
     has("metrics") && charts.refresh(),
-    ...parts.map(async (part) => replace(part, await read(`${url}/parts/${part.dataset.part}`, { as: "text" }))),
-    has("events", "checkpoints") && charts.readMarks(),
+    ...parts.map(readPart),
+    has("events", "checkpoints", "state") && charts.readMarks(),
     has("router") && router.refresh(),
     has("logs") && log.refresh(),
   ]);
 });
+
+listenToTimeline(charts);
 
 document.getElementById("copy-config").addEventListener("click", async (event) => {
   await navigator.clipboard.writeText(document.getElementById("config-toml").textContent);

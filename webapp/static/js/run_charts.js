@@ -4,6 +4,9 @@ import { ChartGrid } from "./charts.js";
 import { read } from "./live.js";
 
 const SETTLE_MS = 120;
+// How far one sees around a moment: a share of the way to it, and not less than so many steps or seconds.
+const NEAR = 0.05;
+const LEAST_STEPS = 20;
 const element = (id) => document.getElementById(id);
 
 export class RunCharts {
@@ -21,6 +24,15 @@ export class RunCharts {
   async readMarks() {
     this.marks = await read(`${this.url}/marks`);
     this.#placeMarks();
+  }
+
+  /** Zoom to what happened at this step. */
+  show(moment) {
+    const at = this.#placeOf(moment);
+    const steps = Math.max(LEAST_STEPS, moment.step * NEAR);
+    const seconds = Math.max(LEAST_STEPS, (moment.time - this.started) * NEAR);
+    const half = { step: steps, tokens: steps * this.tokensPerStep, time: seconds * 1000, relative: seconds }[this.grid.x];
+    return this.grid.zoom([at - half, at + half]);
   }
 
   async #readBoard() { this.#show(await read(`${this.url}/board`)); }
