@@ -1,6 +1,7 @@
 """Carry a node's journals and logs into Postgres, until all they will ever hold is there."""
 
 import logging
+import os
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -73,18 +74,17 @@ class Shipper:
 
     def ship(self, place: Place, attempt: Attempt, *, is_over: bool) -> None:
         """Ship the files of one node's part up to their ends; of a log that is over, its unended last line too."""
+        files = [(journal_path(place.run_dir, place.attempt, place.node_rank), take_records), (place.log, take_output)]
         if place.node_rank == 0:
-            while self._ship_some(place.launcher_log, attempt, _take_launcher_output, with_tail=is_over):
+            files.insert(0, (place.launcher_log, _take_launcher_output))
+        for path, take in files:
+            while self._ship_some(path, attempt, take, is_over=is_over):
                 pass
-        journal = journal_path(place.run_dir, place.attempt, place.node_rank)
-        while self._ship_some(journal, attempt, take_records, with_tail=False):
-            pass
-        while self._ship_some(place.log, attempt, take_output, with_tail=is_over):
-            pass
 
-    def _ship_some(self, path: Path, attempt: Attempt, take: Take, *, with_tail: bool) -> bool:
+    def _ship_some(self, path: Path, attempt: Attempt, take: Take, *, is_over: bool) -> bool:
+        with_tail = is_over and take is not take_records
         try:
-            size = path.stat().st_size
+            size = _size(path, is_over=is_over)
         except FileNotFoundError:
             return False
         # A quiet file costs no more than this.
@@ -94,6 +94,14 @@ class Shipper:
         if not has_taken:
             self._read_up_to[path] = size
         return has_taken
+
+
+def _size(path: Path, *, is_over: bool) -> int:
+    """Bytes of a file; of one that is over, as its server has it: a network disk's stat may be a minute old."""
+    if not is_over:
+        return path.stat().st_size
+    with path.open("rb") as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def has_ended(launcher: Launcher, place: Place, placement: Placement) -> bool:

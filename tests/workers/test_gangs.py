@@ -55,7 +55,8 @@ def test_killed_torchrun_leaves_no_rank_behind_and_the_run_goes_on(stack: Stack)
     next(process for process in before if "torch.distributed.run" in process.cmdline()).kill()
     found = stack.wait_for_state(run, "finished", "failed", seconds=120)
     assert (found["state"], found["step"]) == ("finished", 30), found["reason"]
-    assert [process for process in before if process.is_running()] == []
+    # Where nobody reaps orphans, as in a bare container, the dead stay listed.
+    assert [each for each in before if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
     stack.assert_shipped_once(run)
 
 

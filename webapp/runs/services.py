@@ -255,7 +255,8 @@ def end_attempt(attempt: Attempt, outcome: Outcome, reason: str, *, cause: str =
     elif was_asked:
         states.move(run, "stop", reason, attempt=attempt.number)
     elif outcome in (Outcome.STOPPED, Outcome.PREEMPTED):
-        why = "Made way for a more urgent run" if run.is_yielding else cause.rstrip(".") or "The node was shut down"
+        taken = "Its machine was taken away" if outcome == Outcome.PREEMPTED else "The node was shut down"
+        why = "Made way for a more urgent run" if run.is_yielding else cause.rstrip(".") or taken
         # Without a word from a trainer nothing was running yet.
         transition = "preempt" if attempt.reported else "requeue"
         states.move(run, transition, f"{why}; goes on from the last checkpoint.", attempt=attempt.number)

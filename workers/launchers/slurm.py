@@ -124,7 +124,7 @@ class SlurmTrainer(Trainer):
 
     def hand_in(self) -> None:
         """Give the script to Slurm, unless it does not answer anyway. Raises LaunchError when it refuses."""
-        if self.client.trouble:
+        if not self.client.is_reached:
             return
         Record(tried_at=time.time()).write(self.place.record)
         try:
@@ -187,7 +187,7 @@ class Slurm(Launcher):
             return None
 
     def alive(self) -> list[Trainer] | None:
-        if not self.client.has_answered_since(0.0):
+        if not self.client.is_reached:
             return None
         jobs = self.client.answer.jobs
         places = [self.client.place_of(name) for name, job in jobs.items() if not job.is_over]

@@ -68,7 +68,7 @@ class SlurmClient:
         self._prefix = f"zayaboard-{hashlib.sha256(bytes(runs_dir)).hexdigest()[:8]}"
         self.runs_dir = runs_dir
         self.answer = Answer()
-        self.trouble = "It was not asked yet."
+        self.trouble = ""
         self._cancelled_at: dict[tuple[str, ...], float] = {}
 
     def name_of(self, place: Place) -> str:
@@ -79,6 +79,11 @@ class SlurmClient:
         """Undo `name_of`."""
         run, attempt = name.removeprefix(f"{self._prefix}-").split("-")
         return Place(self.runs_dir / run, int(attempt), 0)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether Slurm answered when it was asked last."""
+        return self.answer.asked_at > 0.0 and not self.trouble
 
     def has_answered_since(self, moment: float) -> bool:
         """Whether Slurm was asked after this moment, and answered."""
@@ -103,7 +108,7 @@ class SlurmClient:
 
     def submit(self, script: Path) -> int:
         """Hand a job in; returns its number. Raises NotReached, NotAnswered, Refused."""
-        return int(_call("sbatch", "--parsable", str(script)).split(";")[0])
+        return int(self._tell("sbatch", "--parsable", str(script)).split(";")[0])
 
     def cancel(self, name: str, *flags: str) -> None:
         """Ask Slurm to end or signal a job; once in a while, however often it is called."""
@@ -112,9 +117,17 @@ class SlurmClient:
             return
         self._cancelled_at[name, *flags] = time.monotonic()
         try:
-            _call("scancel", *flags, f"--name={name}")
+            self._tell("scancel", *flags, f"--name={name}")
         except ZayaError as error:
             log.warning("scancel of %s failed, is tried again: %s", name, error)
+
+    def _tell(self, program: str, *flags: str) -> str:
+        """One silence is enough: nothing else is tried until Slurm answers again, so that nobody waits for long."""
+        try:
+            return _call(program, *flags)
+        except (NotReached, NotAnswered) as error:
+            self.trouble = str(error)
+            raise
 
 
 def _call(program: str, *flags: str) -> str:
